@@ -1,0 +1,28 @@
+"""Fair clustering at scale: clusters whose group composition is what was asked for.
+
+Public names are imported when first used, so that ``import fairanchor`` and the
+command line's ``--help`` do not pay for numba and scikit-learn.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "AnchorFairClustering": "fairanchor._anchor_clustering",
+    "FairKMeans": "fairanchor.clusterers",
+    "FairSpectralClustering": "fairanchor.clusterers",
+    "FairnessWarning": "fairanchor.exceptions",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return [*__all__, "__version__"]

@@ -1,0 +1,231 @@
+"""From ``sensitive_features`` to group codes.
+
+Nothing downstream sees names. Codes are *canonical*: the largest group is 0, groups of
+equal size are ordered by their first row. So neither the names of the groups, nor their
+type, nor the order of a categorical's levels can influence a result. Tables that users
+see have their columns in the sorted order of the names instead (``Groups.public_order``).
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+
+from fairanchor.exceptions import FairnessWarning
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of the rows.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_groups,), dtype object
+        Names in canonical order; tuples when there were several sensitive columns.
+    codes : ndarray of shape (n_rows,), dtype int64
+        Group of each row, in ``0..n_groups-1``.
+    sizes : ndarray of shape (n_groups,), dtype int64
+        Number of rows of each group, never increasing.
+    public_order : ndarray of shape (n_groups,), dtype int64
+        Canonical code of each group in the sorted order of the names.
+    """
+
+    names: np.ndarray
+    codes: np.ndarray
+    sizes: np.ndarray
+    public_order: np.ndarray
+
+    @property
+    def n_groups(self):
+        return len(self.sizes)
+
+    @property
+    def public_names(self):
+        """Names in the order of the columns of public tables."""
+        return self.names[self.public_order]
+
+    def to_public(self, table):
+        """Reorder the last axis from canonical codes to the order of ``public_names``."""
+        return np.ascontiguousarray(table[..., self.public_order])
+
+    def from_public(self, table):
+        """Reorder the last axis from the order of ``public_names`` to canonical codes."""
+        canonical = np.empty_like(table)
+        canonical[..., self.public_order] = table
+        return canonical
+
+
+def check_groups(sensitive_features, n_rows, *, missing="error"):
+    """Encode the sensitive features of ``n_rows`` rows.
+
+    Parameters
+    ----------
+    sensitive_features : array-like of shape (n_rows,) or (n_rows, n_columns), or None
+        Several columns mean their intersection. ``None`` means a single group and warns.
+    n_rows : int
+        Number of rows that must be matched.
+    missing : {"error", "own_group"}
+        What to do with missing values (None, NaN, NaT, pandas' NA).
+
+    Returns
+    -------
+    groups : Groups
+    """
+    if sensitive_features is None:
+        warnings.warn(
+            "sensitive_features is None: all rows are taken as one group, so the clusters "
+            "are not constrained in any way.",
+            FairnessWarning,
+            stacklevel=3,
+        )
+        return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
+    codes, names = encode_names(sensitive_features, missing=missing)
+    if len(codes) != n_rows:
+        raise ValueError(
+            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
+            "every row needs exactly one group."
+        )
+    return _canonical(codes, names)
+
+
+def encode_names(sensitive_features, *, missing="error"):
+    """Integer codes and sorted names of one or several sensitive columns.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows,), dtype int64
+    names : list
+        ``names[code]`` is the group's name; a tuple when there are several columns.
+    """
+    columns = _columns(sensitive_features)
+    encoded = [_encode_column(values, title, missing) for title, values in columns]
+    if len(encoded) == 1:
+        return encoded[0]
+    check_consistent_length(*[codes for codes, _ in encoded])
+    joint = np.stack([codes for codes, _ in encoded], axis=1)
+    combinations, codes = np.unique(joint, axis=0, return_inverse=True)
+    names = [
+        tuple(names[code] for code, (_, names) in zip(row, encoded, strict=True))
+        for row in combinations
+    ]
+    return codes.reshape(-1).astype(np.int64), names
+
+
+def codes_of_known_groups(sensitive_features, known, n_rows, *, missing="error"):
+    """Codes of new rows among ``known`` names; -1 for a name that is not among them.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows,), dtype int64
+    unknown : dict
+        Number of rows of every unknown name.
+    """
+    codes, names = encode_names(sensitive_features, missing=missing)
+    if len(codes) != n_rows:
+        raise ValueError(
+            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
+            "every row needs exactly one group."
+        )
+    position = {name: code for code, name in enumerate(known)}
+    translation = np.array([position.get(name, -1) for name in names], dtype=np.int64)
+    counts = np.bincount(codes, minlength=len(names))
+    unknown = {
+        name: int(counts[code]) for code, name in enumerate(names) if translation[code] < 0
+    }
+    return translation[codes], unknown
+
+
+def _canonical(codes, names):
+    sizes = np.bincount(codes, minlength=len(names))
+    _, first_row = np.unique(codes, return_index=True)
+    order = np.lexsort((first_row, -sizes))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    canonical_names = np.empty(len(names), dtype=object)
+    for code, name in enumerate(names):
+        canonical_names[rank[code]] = name
+    return Groups(canonical_names, rank[codes], sizes[order], public_order=rank)
+
+
+def _columns(sensitive_features):
+    """Pairs (title, one-dimensional array of values), one per sensitive column."""
+    table = sensitive_features
+    if hasattr(table, "collect") and not hasattr(table, "__len__"):
+        raise TypeError(
+            f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
+            "call .collect() first."
+        )
+    if hasattr(table, "column_names"):  # pyarrow table
+        return [(name, _values(table[name])) for name in table.column_names]
+    if hasattr(table, "columns") and hasattr(table, "__getitem__"):  # pandas, polars
+        return [(name, _values(table[name])) for name in table.columns]
+    values = _values(table)
+    if values.ndim == 1:
+        return [(getattr(table, "name", None), values)]
+    if values.ndim == 2 and values.shape[1] > 0:
+        return [(j, values[:, j]) for j in range(values.shape[1])]
+    raise ValueError(
+        f"sensitive_features has shape {values.shape}, expected (n_rows,) or (n_rows, n_columns) "
+        "with at least one column."
+    )
+
+
+def _values(column):
+    if hasattr(column, "to_numpy") and not isinstance(column, np.ndarray):
+        try:
+            return np.asarray(column.to_numpy())
+        except TypeError:
+            return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.asarray(column) if np.ndim(column) else np.atleast_1d(np.asarray(column))
+
+
+def _encode_column(values, title, missing):
+    """Codes and sorted names of one column; missing values come last, as ``None``."""
+    if values.dtype.kind in "OUS":
+        codes, distinct = _encode_objects(values)
+    else:
+        distinct, codes = np.unique(values, return_inverse=True, equal_nan=True)
+        distinct = distinct.tolist()
+    present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
+    n_missing = len(values) - int(np.isin(codes, present).sum())
+    if n_missing and missing == "error":
+        where = "" if title is None else f" (column {title!r})"
+        raise ValueError(
+            f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
+            f"first at row {int(np.argmin(np.isin(codes, present)))}: a row without a group "
+            "cannot be counted for one. Use missing_groups='own_group' to make them a group "
+            "of their own, or leave these rows out."
+        )
+    present = _sorted_by_name(present, distinct)
+    names = [distinct[code] for code in present] + [None] * (n_missing > 0)
+    rank = np.full(len(distinct), len(present), dtype=np.int64)
+    rank[present] = np.arange(len(present))
+    return rank[codes], names
+
+
+def _encode_objects(values):
+    """Codes by first appearance: hashing beats sorting when names are few and rows many."""
+    listed = values.tolist()
+    try:
+        position = {value: code for code, value in enumerate(dict.fromkeys(listed))}
+    except TypeError as error:
+        raise TypeError(
+            f"sensitive_features holds values that cannot name a group: {error}."
+        ) from None
+    codes = np.fromiter((position[value] for value in listed), np.int64, count=len(listed))
+    return codes, list(position)
+
+
+def _sorted_by_name(present, distinct):
+    """By value where all are of one type, otherwise by the type's name first."""
+    if len({type(distinct[code]) for code in present}) == 1:
+        return sorted(present, key=lambda code: distinct[code])
+    return sorted(present, key=lambda code: (type(distinct[code]).__name__, str(distinct[code])))
+
+
+def _is_missing(value):
+    if value is None:
+        return True
+    same = value == value  # noqa: PLR0124  NaN, NaT and pandas' NA are not equal to themselves
+    return not isinstance(same, (bool, np.bool_)) or not same

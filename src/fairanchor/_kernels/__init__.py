@@ -1,0 +1,7 @@
+"""Numba kernels: arrays in, arrays out, one block of rows per call, no Python objects."""
+
+import os
+
+#: Compiled kernels are kept on disk between runs, unless the installation is read-only
+#: and ``FAIRANCHOR_NUMBA_CACHE=0`` says so.
+NUMBA_CACHE = os.environ.get("FAIRANCHOR_NUMBA_CACHE", "1") != "0"

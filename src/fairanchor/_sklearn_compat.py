@@ -1,0 +1,25 @@
+"""The only file that knows scikit-learn's private names."""
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+__all__ = ["Interval", "Options", "StrOptions", "check_weights", "fit_context", "validate_data"]
+
+fit_context = _fit_context
+
+
+def check_weights(sample_weight, X):
+    """Non-negative float64 weights, not all zero; ``None`` stays ``None``."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight has {int((weights < 0).sum())} negative values, smallest "
+            f"{weights.min()}: a weight says how many rows a row stands for."
+        )
+    if not weights.sum() > 0:
+        raise ValueError("sample_weight is zero for every row: there is nothing to cluster.")
+    return weights

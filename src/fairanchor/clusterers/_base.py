@@ -1,0 +1,99 @@
+"""What all fair clustering estimators share: input checks and the attributes after ``fit``."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from fairanchor._groups import check_groups
+from fairanchor._sklearn_compat import check_weights, validate_data
+from fairanchor.metrics import balance_of_table
+
+
+class FairClusterer(ClusterMixin, BaseEstimator):
+    """Base of the estimators with ``fit(X, *, sensitive_features, sample_weight)``.
+
+    A subclass writes ``fit`` with the same signature: it calls `_check_input`, computes
+    labels in ``0..n_clusters-1``, calls `_store_labels` and sets ``n_iter_``.
+    """
+
+    # With metadata routing switched on, Pipeline and GridSearchCV hand the groups on.
+    __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}
+    __metadata_request__fit_predict = {"sensitive_features": True, "sample_weight": True}
+
+    def fit_predict(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Fit and return ``labels_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.labels_
+
+    def _check_input(self, X, sensitive_features, sample_weight):
+        """Validated C-contiguous float64 rows, `Groups`, and weights (``None`` stays ``None``)."""
+        X = validate_data(self, X, dtype=np.float64, order="C")
+        check_n_clusters(self.n_clusters, len(X))
+        groups = check_groups(sensitive_features, len(X))
+        return X, groups, check_weights(sample_weight, X)
+
+    def _store_labels(self, labels, groups, weights=None):
+        """Set ``labels_``, ``groups_``, ``counts_`` and ``balance_``."""
+        self.labels_ = np.asarray(labels, dtype=np.int32)
+        counts = count_cells(self.labels_, groups.codes, self.n_clusters, groups.n_groups, weights)
+        self.groups_ = groups.public_names
+        self.counts_ = groups.to_public(counts)
+        self.balance_ = balance_of_table(counts)
+
+
+def check_n_clusters(n_clusters, n_samples):
+    """Refuse fewer rows than clusters."""
+    if n_samples < n_clusters:
+        raise ValueError(
+            f"n_samples={n_samples} should be >= n_clusters={n_clusters}: "
+            "a cluster without a row cannot be returned."
+        )
+
+
+def count_cells(labels, group_codes, n_clusters, n_groups, weights=None):
+    """Table of the rows (or of their weight) in each cluster and group."""
+    cells = labels.astype(np.int64) * n_groups + group_codes
+    counts = np.bincount(cells, weights=weights, minlength=n_clusters * n_groups)
+    return counts.reshape(n_clusters, n_groups)
+
+
+def fill_empty_clusters(X, labels, n_clusters):
+    """Labels in which every one of ``n_clusters`` clusters has a row.
+
+    As long as a cluster is empty it takes, from the cluster with most rows, the row
+    farthest from that cluster's mean (the lowest index on ties).
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,)
+        A new array.
+    n_filled : int
+        Number of clusters that were empty; a caller whose user expects otherwise warns.
+    """
+    labels = np.array(labels, dtype=np.int32)
+    sizes = np.bincount(labels, minlength=n_clusters)
+    empty = np.flatnonzero(sizes == 0)
+    for cluster in empty:
+        members = np.flatnonzero(labels == np.argmax(sizes))
+        distance = ((X[members] - X[members].mean(axis=0)) ** 2).sum(axis=1)
+        taken = members[np.argmax(distance)]
+        sizes[labels[taken]] -= 1
+        sizes[cluster] = 1
+        labels[taken] = cluster
+    return labels, len(empty)

@@ -1,0 +1,10 @@
+"""Where the rows live, and the only two verbs that touch them: map and sum over blocks.
+
+A *block* is a run of ``BLOCK_ROWS`` consecutive rows. Its boundaries depend on the row
+number only, never on the number of threads, and results are combined in block order,
+so that every sum has the same bits on one thread and on many.
+"""
+
+from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows
+
+__all__ = ["BLOCK_ROWS", "Block", "MemoryRows"]
