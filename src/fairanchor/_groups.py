@@ -130,9 +130,7 @@ def codes_of_known_groups(sensitive_features, known, n_rows, *, missing="error")
     position = {name: code for code, name in enumerate(known)}
     translation = np.array([position.get(name, -1) for name in names], dtype=np.int64)
     counts = np.bincount(codes, minlength=len(names))
-    unknown = {
-        name: int(counts[code]) for code, name in enumerate(names) if translation[code] < 0
-    }
+    unknown = {name: int(counts[code]) for code, name in enumerate(names) if translation[code] < 0}
     return translation[codes], unknown
 
 
@@ -156,13 +154,25 @@ def _columns(sensitive_features):
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
             "call .collect() first."
         )
-    if hasattr(table, "column_names"):  # pyarrow table
-        return [(name, _values(table[name])) for name in table.column_names]
-    if hasattr(table, "columns") and hasattr(table, "__getitem__"):  # pandas, polars
-        return [(name, _values(table[name])) for name in table.columns]
-    values = _values(table)
+    if hasattr(table, "itercolumns"):  # pyarrow
+        columns = list(zip(table.schema.names, map(_values, table.itercolumns()), strict=True))
+    elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas; titles may repeat
+        columns = [(title, _values(column)) for title, column in table.items()]
+    elif hasattr(table, "columns") and hasattr(table, "__getitem__"):  # polars
+        columns = [(title, _values(table[title])) for title in table.columns]
+    else:
+        return _columns_of_array(_values(table), getattr(table, "name", None))
+    if not columns:
+        raise ValueError(
+            f"sensitive_features is a {type(table).__name__} without columns: "
+            "every row needs exactly one group."
+        )
+    return columns
+
+
+def _columns_of_array(values, title):
     if values.ndim == 1:
-        return [(getattr(table, "name", None), values)]
+        return [(title, values)]
     if values.ndim == 2 and values.shape[1] > 0:
         return [(j, values[:, j]) for j in range(values.shape[1])]
     raise ValueError(
@@ -172,17 +182,23 @@ def _columns(sensitive_features):
 
 
 def _values(column):
-    if hasattr(column, "to_numpy") and not isinstance(column, np.ndarray):
-        try:
-            return np.asarray(column.to_numpy())
-        except TypeError:
+    if isinstance(column, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(column), None, column.data.astype(object))
+    if isinstance(column, np.ndarray):
+        return np.atleast_1d(column)
+    if hasattr(column, "to_numpy"):
+        if hasattr(column, "null_count") and hasattr(column, "to_pylist"):
+            # pyarrow refuses to copy unless told to, and text and booleans need a copy.
             return np.asarray(column.to_numpy(zero_copy_only=False))
-    return np.asarray(column) if np.ndim(column) else np.atleast_1d(np.asarray(column))
+        return np.asarray(column.to_numpy())
+    values = np.atleast_1d(np.asarray(column))
+    # NumPy makes text of everything in a list that holds some text, NaN included.
+    return np.atleast_1d(np.asarray(column, dtype=object)) if values.dtype.kind in "US" else values
 
 
 def _encode_column(values, title, missing):
     """Codes and sorted names of one column; missing values come last, as ``None``."""
-    if values.dtype.kind in "OUS":
+    if values.dtype.kind in "OUST":
         codes, distinct = _encode_objects(values)
     else:
         distinct, codes = np.unique(values, return_inverse=True, equal_nan=True)
@@ -218,9 +234,12 @@ def _encode_objects(values):
 
 
 def _sorted_by_name(present, distinct):
-    """By value where all are of one type, otherwise by the type's name first."""
+    """By value where all are of one type that has an order, else by the type's name and text."""
     if len({type(distinct[code]) for code in present}) == 1:
-        return sorted(present, key=lambda code: distinct[code])
+        try:
+            return sorted(present, key=lambda code: distinct[code])
+        except TypeError:  # complex numbers, members of an Enum
+            pass
     return sorted(present, key=lambda code: (type(distinct[code]).__name__, str(distinct[code])))
 
 

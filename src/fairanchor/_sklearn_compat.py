@@ -2,10 +2,18 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-__all__ = ["Interval", "Options", "StrOptions", "check_weights", "fit_context", "validate_data"]
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "check_weights",
+    "fit_context",
+    "validate_data",
+]
 
 fit_context = _fit_context
 

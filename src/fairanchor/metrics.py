@@ -11,6 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fairanchor._groups import encode_names
+from fairanchor._sklearn_compat import check_weights
 
 __all__ = [
     "balance_score",
@@ -44,10 +45,7 @@ def contingency_table(labels, *, sensitive_features, sample_weight=None):
     labels = column_or_1d(labels)
     codes, names = encode_names(sensitive_features)
     check_consistent_length(labels, codes)
-    clusters, rows = np.unique(labels, return_inverse=True)
-    cells = rows.reshape(-1) * len(names) + codes
-    table = np.bincount(cells, weights=sample_weight, minlength=len(clusters) * len(names))
-    return table.reshape(len(clusters), len(names))
+    return _count(labels, codes, len(names), check_weights(sample_weight, labels))
 
 
 def balance_score(labels, *, sensitive_features, sample_weight=None):
@@ -96,7 +94,10 @@ def mnce_score(labels, *, sensitive_features, sample_weight=None):
 
 def clustering_accuracy_score(y_true, labels):
     """Share of rows whose cluster is matched to their class, under the best one-to-one matching."""
-    table = contingency_table(labels, sensitive_features=y_true)
+    y_true, labels = column_or_1d(y_true), column_or_1d(labels)
+    check_consistent_length(y_true, labels)
+    classes, class_codes = np.unique(y_true, return_inverse=True)
+    table = _count(labels, class_codes, len(classes))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
 
@@ -115,7 +116,7 @@ def clustering_cost(X, labels, *, sample_weight=None):
     X = check_array(X, dtype=np.float64)
     labels = column_or_1d(labels)
     check_consistent_length(X, labels)
-    weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+    weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, X)
     cost = 0.0
     for cluster in np.unique(labels):
         members = labels == cluster
@@ -138,8 +139,8 @@ def balance_of_table(table):
 def relative_balance_of_table(table):
     """`relative_balance_score` of a clusters × groups table."""
     table = _non_empty(table)
-    table = table[:, table.sum(axis=0) > 0]
-    expected = table.sum(axis=1, keepdims=True) * (table.sum(axis=0) / table.sum())
+    # Products before the division: exact for counts, so that proportional tables give 1.
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     smaller, larger = np.minimum(table, expected), np.maximum(table, expected)
     return float((smaller / larger).min())
 
@@ -153,15 +154,25 @@ def mnce_of_table(table):
     return float(min(1.0, _entropy(table).min() / of_all))
 
 
+def _count(labels, codes, n_codes, weights=None):
+    if len(labels) == 0:
+        raise ValueError("labels is empty: there is nothing to measure.")
+    clusters, rows = np.unique(labels, return_inverse=True)
+    cells = rows.reshape(-1) * n_codes + codes
+    table = np.bincount(cells, weights=weights, minlength=len(clusters) * n_codes)
+    return table.reshape(len(clusters), n_codes)
+
+
 def _non_empty(table):
+    """Without the clusters and groups that have no weight: rows of weight 0 count as absent."""
     table = np.asarray(table, dtype=np.float64)
-    kept = table[table.sum(axis=1) > 0]
-    if len(kept) == 0:
-        raise ValueError("There is no row in any cluster: nothing to measure.")
+    kept = table[np.ix_(table.sum(axis=1) > 0, table.sum(axis=0) > 0)]
+    if kept.size == 0:
+        raise ValueError("There is no row in any cluster: there is nothing to measure.")
     return kept
 
 
 def _entropy(table):
     shares = table / table.sum(axis=1, keepdims=True)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    return -(shares * logs).sum(axis=1)
+    return 0.0 - (shares * logs).sum(axis=1)  # a pure cluster has 0.0, not -0.0

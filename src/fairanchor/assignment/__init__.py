@@ -1,1 +1,20 @@
+"""From soft labels, or any scores, to hard labels: argmax, or exact totals by prices."""
 
+from fairanchor.assignment._rounding import (
+    controlled_rounding,
+    largest_remainder,
+    proportional_counts,
+    raise_small_sizes,
+    round_targets,
+)
+from fairanchor.assignment._transport import TransportResult, transport
+
+__all__ = [
+    "TransportResult",
+    "controlled_rounding",
+    "largest_remainder",
+    "proportional_counts",
+    "raise_small_sizes",
+    "round_targets",
+    "transport",
+]

@@ -1,3 +1,6 @@
 """Fair clustering methods, one per file, each an estimator that works alone or on anchors."""
 
-__all__ = []
+from fairanchor.clusterers._fair_kmeans import FairKMeans
+from fairanchor.clusterers._spectral import FairSpectralClustering
+
+__all__ = ["FairKMeans", "FairSpectralClustering"]

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from fairanchor._groups import check_groups
+from fairanchor._groups import check_groups, codes_of_known_groups
 from fairanchor._sklearn_compat import check_weights, validate_data
 from fairanchor.metrics import balance_of_table
 
@@ -43,7 +43,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _check_input(self, X, sensitive_features, sample_weight):
         """Validated C-contiguous float64 rows, `Groups`, and weights (``None`` stays ``None``)."""
-        X = validate_data(self, X, dtype=np.float64, order="C")
+        X = check_rows(self, X)
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X))
         return X, groups, check_weights(sample_weight, X)
@@ -57,6 +57,29 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.balance_ = balance_of_table(counts)
 
 
+def check_rows(estimator, X, *, reset=True):
+    """C-contiguous float64 rows without missing or infinite values."""
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, which has no rows yet: call .collect() first."
+        )
+    names = getattr(X, "columns", None)
+    X = validate_data(
+        estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
+    )
+    finite = np.isfinite(X.sum(axis=0))  # a sum is finite only if all its terms are, or overflows
+    for j in np.flatnonzero(~finite):
+        bad = np.flatnonzero(~np.isfinite(X[:, j]))
+        if len(bad):
+            column = f"column {j}" if names is None else f"column {names[j]!r}"
+            what = "NaN" if np.isnan(X[bad[0], j]) else "infinity"
+            raise ValueError(
+                f"Input X contains {what}: {len(bad)} value(s) in {column} are not finite, the "
+                f"first in row {bad[0]}. Distances need finite numbers: impute or drop them."
+            )
+    return X
+
+
 def check_n_clusters(n_clusters, n_samples):
     """Refuse fewer rows than clusters."""
     if n_samples < n_clusters:
@@ -64,6 +87,32 @@ def check_n_clusters(n_clusters, n_samples):
             f"n_samples={n_samples} should be >= n_clusters={n_clusters}: "
             "a cluster without a row cannot be returned."
         )
+
+
+def known_codes(estimator, sensitive_features, n_rows, *, unknown_groups="error"):
+    """Codes of new rows in the order of the estimator's ``groups_``.
+
+    A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``.
+    """
+    known = estimator.groups_
+    if sensitive_features is None:
+        if len(known) == 1:
+            return np.zeros(n_rows, dtype=np.int64)
+        if unknown_groups == "blind":
+            return np.full(n_rows, -1, dtype=np.int64)
+        raise ValueError(
+            f"sensitive_features is None, but {type(estimator).__name__} was fitted with "
+            f"{len(known)} groups: {known.tolist()[:20]}. A row's cluster depends on its group."
+        )
+    codes, unknown = codes_of_known_groups(sensitive_features, known, n_rows)
+    if unknown and unknown_groups == "error":
+        listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
+        raise ValueError(
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
+            f"Known groups: {known.tolist()[:20]}. A group's prices are learned in fit, so "
+            "there are none for a new group."
+        )
+    return codes
 
 
 def count_cells(labels, group_codes, n_clusters, n_groups, weights=None):

@@ -1,0 +1,517 @@
+"""The framework: any clusterer on a few anchors, carried to all rows with exact composition.
+
+Start reading at `AnchorFairClustering.fit`; it is the paper in four steps.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from fairanchor._groups import check_groups
+from fairanchor._model import AnchorModel
+from fairanchor._scaling import power_of_two_scale
+from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, check_weights, fit_context
+from fairanchor.anchors import select_anchors
+from fairanchor.assignment._propagate import ASSIGNMENTS
+from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
+from fairanchor.clusterers._fair_lloyd import cost_of, distances_to, fair_lloyd, means_of
+from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size
+from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
+from fairanchor.graph import (
+    ADMMSolver,
+    AnchorGraphProblem,
+    AnchorSummary,
+    NewtonSolver,
+    allowed_anchors,
+    check_targets,
+    fairness_targets,
+    sufficient_multipliers,
+    warn_not_converged,
+)
+from fairanchor.graph._row_solvers import choose_row_solver
+from fairanchor.graph._targets import TARGETS
+from fairanchor.rows import MemoryRows
+
+SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
+# Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
+# would lose what it was chosen for.
+DEFAULT_REFINE = {"fair_kmeans": 20}
+
+
+class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClusterer):
+    """Cluster any number of rows with any clusterer, with an exact composition of groups.
+
+    Four steps, each linear in the number of rows:
+
+    1. *anchors*: a few rows that stand for all, with a quota for each group;
+    2. *anchor clustering*: any (fair) clusterer labels the anchors;
+    3. *anchor graph*: every row becomes a convex combination z of the anchors H::
+
+           minimise  sum_i ||x_i - H'z_i||^2 + alpha ||z_i||^2
+           subject to  the weight of group r on the anchors of cluster l is targets[l, r]
+
+       solved exactly through its dual, which has one unknown per cluster and group;
+    4. *propagation*: the weights on each cluster's anchors are soft labels, and a
+       transportation problem turns them into labels with exact counts.
+
+    *Guaranteed for the labels* with ``assignment="balanced"``: cluster sizes and group sizes
+    are exact, and every cell of the table clusters × groups is its target, rounded up or
+    down. With ``fairness="population"`` the target is the population's composition, so no
+    clustering of the same data can have a larger balance than these targets have.
+    *Not guaranteed*: the least possible cost, and the composition of rows that are predicted
+    later.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    clusterer : str, estimator or callable, default="fair_kmeans"
+        What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, an estimator with ``fit`` and
+        ``labels_`` (scikit-learn's clusterers are), which is cloned, or a callable
+        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
+    n_anchors : int or "auto", default="auto"
+        Number of anchors; by default 20 per group, at least 4 per cluster.
+    anchors : {"kmeans", "fdas", "das", "random"} or array of row indices, default="kmeans"
+        How anchors are selected: medoids of k-means within each group, the paper's FDAS, its
+        ancestor DAS, or at random; the last two are blind to groups.
+    quotas : {"balanced", "paper"}, default="balanced"
+        Seats of the groups: proportional with at least ``min(n_clusters, group size)`` each, or
+        the paper's rule, which is not proportional.
+    anchor_weights : {"mass", "uniform"}, default="mass"
+        Whether the clusterer sees each anchor with the number of rows it stands for (anchors
+        that stand for hardly any are left out), or all alike as in the paper.
+    alpha : float, default=10.0
+        Ridge weight of the anchor graph, in squared units of the features.
+    fairness : {"population", "anchors", "paper"} or array of shape (n_clusters, n_groups), \
+default="population"
+        The targets: every cluster mirrors the population; each group is spread over the
+        clusters as its anchors are; the paper's literal form (infeasible unless quotas are
+        proportional, so it needs ``solver="admm"``); or a table of sample counts.
+    assignment : {"balanced", "argmax"}, default="balanced"
+        Exact counts, or each row's largest soft label, which keeps no promise.
+    refine : int or "auto", default="auto"
+        Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others.
+        With the population as target the sizes are free in these steps.
+    min_cluster_size : float or "auto", default="auto"
+        Least number of rows of a cluster: by default ``max(20 n / smallest group, 0.005 n)``, at
+        most ``n / (2 n_clusters)``.
+    missing_groups : {"error", "own_group"}, default="error"
+        What missing values of ``sensitive_features`` mean.
+    unknown_groups : {"error", "blind"}, default="error"
+        What `predict` does with a group that `fit` has not seen: refuse it, or use the
+        population's average prices.
+    solver : {"newton", "admm"}, default="newton"
+        The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
+    max_iter : int, default=None
+        Largest number of sweeps of the solver over the rows; by default 100.
+    tol : float, default=1e-3
+        Largest error of a cell's soft mass, relative to its group's size.
+    n_jobs : int, default=None
+        Number of threads; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Determines anchors and clusterer.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row.
+    groups_ : ndarray of shape (n_groups,)
+        Names of the groups, sorted: the columns of all tables.
+    counts_, targets_ : ndarray of shape (n_clusters, n_groups)
+        Rows in each cell, and what was asked for; after refinement, in its last step.
+    balance_ : float
+        Smallest group over largest group in the worst cluster.
+    worst_violation_ : float
+        Largest ``|counts_ - targets_|``, in samples; below 1 with ``assignment="balanced"``.
+    anchor_indices_, anchors_, anchor_masses_, anchor_labels_ : ndarrays
+        Rows chosen as anchors, their features, the weight each stands for, their clusters.
+    clusterer_ : estimator or None
+        The fitted clusterer of the anchors.
+    multipliers_ : ndarray of shape (n_clusters, n_groups)
+        Prices in the anchor graph.
+    assignment_prices_ : ndarray of shape (n_clusters, n_groups)
+        Prices of the labels: `predict` adds them to soft labels (subtracts them from squared
+        distances if there was a refinement).
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Means of the clusters.
+    inertia_ : float
+        Sum of squared distances of the rows to their centres.
+    mass_error_ : float
+        Largest error of a cell's soft mass, in samples.
+    duality_gap_, assignment_gap_ : float
+        Certificates of the anchor graph and of the assignment; both are zero at an optimum.
+    converged_ : bool
+        Whether the anchor graph met its tolerance.
+    n_iter_ : int
+        Sweeps of the solver over the rows.
+    n_clusters_found_ : int
+        Number of clusters with at least one row.
+    history_ : list of dict
+        One record per iteration of the solver.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from fairanchor import AnchorFairClustering
+    >>> from fairanchor.datasets import make_zafar
+    >>> data = make_zafar(2000, variant="original", random_state=0)
+    >>> model = AnchorFairClustering(2, random_state=0)
+    >>> model = model.fit(data.data, sensitive_features=data.sensitive_features)
+    >>> bool(model.worst_violation_ < 1)
+    True
+    """
+
+    __metadata_request__predict = {"sensitive_features": True}
+    __metadata_request__predict_proba = {"sensitive_features": True}
+    __metadata_request__transform = {"sensitive_features": True}
+    __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "clusterer": [StrOptions(set(CLUSTERERS)), callable, HasMethods("fit")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "anchors": [StrOptions({"kmeans", "fdas", "das", "random"}), "array-like"],
+        "quotas": [StrOptions({"balanced", "paper"})],
+        "anchor_weights": [StrOptions({"mass", "uniform"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "fairness": [StrOptions(set(TARGETS)), "array-like"],
+        "assignment": [StrOptions(set(ASSIGNMENTS))],
+        "refine": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "min_cluster_size": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "missing_groups": [StrOptions({"error", "own_group"})],
+        "unknown_groups": [StrOptions({"error", "blind"})],
+        "solver": [StrOptions(set(SOLVERS))],
+        "max_iter": [None, Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        clusterer="fair_kmeans",
+        n_anchors="auto",
+        anchors="kmeans",
+        quotas="balanced",
+        anchor_weights="mass",
+        alpha=10.0,
+        fairness="population",
+        assignment="balanced",
+        refine="auto",
+        min_cluster_size="auto",
+        missing_groups="error",
+        unknown_groups="error",
+        solver="newton",
+        max_iter=None,
+        tol=1e-3,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.clusterer = clusterer
+        self.n_anchors = n_anchors
+        self.anchors = anchors
+        self.quotas = quotas
+        self.anchor_weights = anchor_weights
+        self.alpha = alpha
+        self.fairness = fairness
+        self.assignment = assignment
+        self.refine = refine
+        self.min_cluster_size = min_cluster_size
+        self.missing_groups = missing_groups
+        self.unknown_groups = unknown_groups
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @classmethod
+    def as_in_paper(cls, n_clusters=8, *, clusterer="spfc", alpha=1.0, **parameters):
+        """The setting of the paper, for comparison.
+
+        FDAS anchors with the paper's quotas, all alike to the clusterer; the literal targets;
+        ADMM with Frank-Wolfe steps; argmax. A target that cannot be met, which is the rule, ends
+        in a ConvergenceWarning.
+
+        Parameters
+        ----------
+        n_clusters : int, default=8
+            Number of clusters.
+        clusterer : str, estimator or callable, default="spfc"
+            What labels the anchors.
+        alpha : float, default=1.0
+            Ridge weight of the anchor graph.
+        **parameters
+            Any other parameter of the class.
+
+        Returns
+        -------
+        estimator : AnchorFairClustering
+            Not fitted yet.
+        """
+        setting = {
+            "anchors": "fdas",
+            "quotas": "paper",
+            "anchor_weights": "uniform",
+            "fairness": "paper",
+            "assignment": "argmax",
+            "refine": 0,
+            "min_cluster_size": 0,
+            "solver": "admm",
+            "max_iter": 100,
+        }
+        return cls(n_clusters, clusterer=clusterer, alpha=alpha, **(setting | parameters))
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection. Without it all rows are
+            one group, and a warning says so.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row; targets and counts are then in weight.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        rows, groups, scale = self._as_rows(X, sensitive_features, sample_weight)
+        clusterer = check_clusterer(self.clusterer)
+        min_size = minimum_size(self.min_cluster_size, rows.group_sizes, self.n_clusters)
+        # Groups and rows draw from one seed, so that neither names nor order matter.
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+
+        # 1. Fair anchor generation: every group gets its seats, every anchor its mass.
+        anchors = select_anchors(
+            rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed
+        )
+
+        # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
+        weighted = self.anchor_weights == "mass"
+        anchor_labels, self.clusterer_ = cluster_anchors(
+            clusterer, anchors, self.n_clusters, weighted=weighted, min_size=min_size, seed=seed
+        )
+
+        # 3. Fair anchor graph: multipliers such that every cluster gets its mass of each group.
+        problem = AnchorGraphProblem(
+            anchors.points, anchor_labels, self.n_clusters, self.alpha * scale**2
+        )
+        summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
+        targets = fairness_targets(self.fairness, summary, groups)
+        if self.solver != "admm":
+            check_targets(targets, summary, groups)
+        solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
+        graph = solver.solve(problem, rows, targets)
+        warn_not_converged(graph)
+
+        # 4. Propagation: soft labels to labels whose counts are exact.
+        assignment = ASSIGNMENTS[self.assignment](graph.soft_labels, rows, targets)
+        refined = self._refined(rows, assignment, targets, min_size)
+
+        self._store(rows, groups, scale, anchors, problem, targets, graph, assignment, refined)
+        return self
+
+    def predict(self, X, *, sensitive_features=None):
+        """Cluster of new rows, by the multipliers and prices of their groups.
+
+        On the training rows this gives ``labels_``, but for ties. New rows are labelled one by
+        one: that their composition is fair as well is likely, not guaranteed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        rows, model = self._new_rows(X, sensitive_features)
+        return model.labels(rows)
+
+    def predict_proba(self, X, *, sensitive_features=None):
+        """Soft labels of new rows: their weight on the anchors of each cluster.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+
+        Returns
+        -------
+        soft_labels : ndarray of shape (n_samples, n_clusters)
+            Rows on the simplex. `predict` also uses prices, so that its answer need not be
+            the largest.
+        """
+        rows, model = self._new_rows(X, sensitive_features)
+        return model.soft_labels(rows)
+
+    def transform(self, X, *, sensitive_features=None):
+        """Anchor weights Z of new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+
+        Returns
+        -------
+        Z : csr_array of shape (n_samples, n_anchors)
+            Rows on the simplex.
+        """
+        rows, model = self._new_rows(X, sensitive_features)
+        return model.anchor_weights(rows)
+
+    def fit_transform(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Fit, and return the anchor weights of the same rows; see `fit` and `transform`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        Z : csr_array of shape (n_samples, n_anchors)
+            Rows on the simplex.
+        """
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(X, sensitive_features=sensitive_features)
+
+    def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Minus the k-means cost of the rows under `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+        """
+        rows, model = self._new_rows(X, sensitive_features)
+        distances = distances_to(rows, model.centers)
+        own = distances[np.arange(rows.n_rows), model.labels(rows)]
+        weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
+        return -float((weights * own).sum()) / self._scale / self._scale
+
+    def _as_rows(self, X, sensitive_features, sample_weight):
+        """Checked rows, scaled by a power of two if squares would leave the range of doubles."""
+        X = check_rows(self, X)
+        check_n_clusters(self.n_clusters, len(X))
+        groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
+        weights = check_weights(sample_weight, X)
+        scale = power_of_two_scale(X)
+        X = X if scale == 1.0 else X * scale
+        rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
+        return rows, groups, scale
+
+    def _new_rows(self, X, sensitive_features):
+        """Checked new rows in the fitted scale, and the model that labels them."""
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        codes = known_codes(self, sensitive_features, len(X), unknown_groups=self.unknown_groups)
+        model = self._model
+        if (codes < 0).any():
+            model = model.with_blind_group()
+            codes = np.where(codes < 0, len(self.groups_), codes)
+        X = X if self._scale == 1.0 else X * self._scale
+        return MemoryRows(X, codes, len(model.shares), n_jobs=self.n_jobs), model
+
+    def _refined(self, rows, assignment, targets, min_size):
+        """Result of the fair Lloyd steps, or None if there are none."""
+        refine = self.refine
+        if isinstance(refine, str):
+            named = self.clusterer if isinstance(self.clusterer, str) else None
+            refine = DEFAULT_REFINE.get(named, 0) if self.assignment == "balanced" else 0
+        if refine == 0:
+            return None
+        if self.assignment != "balanced":
+            raise ValueError(
+                f"refine={refine} needs assignment='balanced', got {self.assignment!r}: every "
+                "refinement step is a balanced assignment."
+            )
+        free = isinstance(self.fairness, str) and self.fairness == "population"
+        centers = means_of(rows, assignment.labels, np.zeros((self.n_clusters, rows.n_features)))
+        return fair_lloyd(
+            rows,
+            centers,
+            max_iter=refine,
+            tol=1e-4,
+            min_size=max(min_size, 0.0 if rows.is_weighted else 1.0),
+            targets=None if free else targets,
+        )
+
+    def _store(self, rows, groups, scale, anchors, problem, targets, graph, assignment, refined):
+        """Attributes in the user's units, tables with the groups in the order of ``groups_``."""
+        final = assignment if refined is None else refined
+        self._store_labels(final.labels, groups, rows.weights if rows.is_weighted else None)
+        zeros = np.zeros((self.n_clusters, rows.n_features))
+        centers = means_of(rows, final.labels, zeros) if refined is None else refined.centers
+        last_targets = targets if refined is None else refined.targets
+        multipliers = sufficient_multipliers(problem, rows, targets, graph.multipliers)
+        self._scale = scale
+        self._model = AnchorModel(
+            row_solver=choose_row_solver(problem, rows, graph.multipliers, targets),
+            multipliers=groups.to_public(multipliers),
+            allowed=allowed_anchors(problem, groups.to_public(targets)),
+            prices=groups.to_public(final.prices),
+            centers=centers,
+            by_distance=refined is not None,
+            shares=groups.to_public(rows.group_sizes) / rows.group_sizes.sum(),
+        )
+        self.targets_ = groups.to_public(last_targets)
+        self.worst_violation_ = float(np.abs(self.counts_ - self.targets_).max())
+        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
+        self.assignment_gap_ = final.gap if refined is None else final.gap / scale / scale
+        unit = 1.0 if refined is None else scale
+        self.assignment_prices_ = self._model.prices / unit / unit
+        self.cluster_centers_ = centers / scale
+        self.inertia_ = cost_of(rows, final.labels, centers) / scale / scale
+        self.anchor_indices_ = anchors.indices
+        self.anchors_ = anchors.points / scale
+        self.anchor_masses_ = anchors.masses
+        self.anchor_labels_ = problem.anchor_labels
+        self._n_features_out = len(anchors.indices)
+        self.multipliers_ = self._model.multipliers / scale / scale
+        self.mass_error_ = graph.mass_error
+        self.duality_gap_ = graph.duality_gap / scale / scale
+        self.converged_ = graph.converged
+        self.n_iter_ = graph.n_iter
+        self.history_ = graph.history_in_units_of(scale)

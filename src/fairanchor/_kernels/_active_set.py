@@ -1,0 +1,273 @@
+"""Row solver P: a primal active set that grows the support one anchor at a time.
+
+Each row solves a small quadratic program that shares its matrix with all others::
+
+    minimise  1/2 z'Qz + b'z   over the simplex,  Q = HH' + alpha I
+
+K is the inverse of the matrix [[0, 1'], [1, Q_SS]] of the equality-constrained problem on
+the support S. Adding and dropping an anchor are rank-one updates of K, so nothing is
+ever factorised. Best where the support is a small part of the anchors.
+"""
+
+import numpy as np
+from numba import njit
+
+from fairanchor._kernels import NUMBA_CACHE
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def best_vertex(b, Q, allowed):
+    """The allowed anchor that alone gives the least objective."""
+    best, lowest = -1, np.inf
+    for j in range(b.shape[0]):
+        if allowed[j] and 0.5 * Q[j, j] + b[j] < lowest:
+            best, lowest = j, 0.5 * Q[j, j] + b[j]
+    return best
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def magnitude(b, Q):
+    """Size of the terms of which gradients are made: what rounding errors are relative to."""
+    largest = 0.0
+    for j in range(b.shape[0]):
+        largest = max(largest, abs(b[j]) + Q[j, j])
+    return largest
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _enter(j, size, Q, support, K, u):
+    """Border K with anchor j."""
+    u[0] = K[0, 0]
+    for a in range(1, size + 1):
+        u[0] += K[0, a] * Q[support[a - 1], j]
+    for p in range(1, size + 1):
+        total = K[p, 0]
+        for a in range(1, size + 1):
+            total += K[p, a] * Q[support[a - 1], j]
+        u[p] = total
+    pivot = Q[j, j] - u[0]
+    for a in range(1, size + 1):
+        pivot -= Q[support[a - 1], j] * u[a]
+    for p in range(size + 1):
+        scaled = u[p] / pivot
+        for q in range(size + 1):
+            K[p, q] += scaled * u[q]
+        K[p, size + 1] = -scaled
+        K[size + 1, p] = -scaled
+    K[size + 1, size + 1] = 1.0 / pivot
+    support[size] = j
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _leave(k, size, support, z, K, u):
+    """Take the anchor at position k out of K; the last one moves to its place."""
+    last = size
+    p = k + 1
+    if p != last:
+        for q in range(size + 1):
+            K[p, q], K[last, q] = K[last, q], K[p, q]
+        for q in range(size + 1):
+            K[q, p], K[q, last] = K[q, last], K[q, p]
+        support[k] = support[size - 1]
+        z[k] = z[size - 1]
+    pivot = K[last, last]
+    for q in range(size):
+        u[q] = K[q, last]
+    for p in range(size):
+        scaled = u[p] / pivot
+        for q in range(size):
+            K[p, q] -= scaled * u[q]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _gradient(b, Q, support, size, z, gradient):
+    """Write ``b + Qz``."""
+    for j in range(b.shape[0]):
+        gradient[j] = b[j]
+    for a in range(size):
+        column = Q[support[a]]
+        weight = z[a]
+        for j in range(b.shape[0]):
+            gradient[j] += weight * column[j]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, u):
+    """Solve one row's program.
+
+    Parameters
+    ----------
+    b : ndarray of shape (n_anchors,)
+        Linear term.
+    Q : ndarray of shape (n_anchors, n_anchors)
+    allowed : ndarray of shape (n_anchors,), bool
+        Anchors that may carry weight.
+    tolerance : float
+        A reduced gradient above minus this, relative to the terms it is made of, is
+        non-negative.
+    support, z, K, gradient, u : ndarrays
+        Work space; ``support[:size]`` and ``z[:size]`` hold the solution, K its inverse.
+
+    Returns
+    -------
+    size : int
+        Size of the support.
+    multiplier : float
+        The gradient's common value on the support.
+    solved : bool
+        False if the limit of steps was reached.
+    """
+    m = b.shape[0]
+    first = best_vertex(b, Q, allowed)
+    tolerance *= magnitude(b, Q)
+    size = 1
+    support[0] = first
+    z[0] = 1.0
+    K[0, 0], K[0, 1], K[1, 0], K[1, 1] = -Q[first, first], 1.0, 1.0, 0.0
+    multiplier = 0.0
+    for _ in range(20 + 10 * m):
+        _gradient(b, Q, support, size, z, gradient)
+        multiplier = 0.0
+        for a in range(size):
+            multiplier += z[a] * gradient[support[a]]
+        _refine(multiplier, size, support, z, K, gradient, u)
+        for a in range(size):
+            gradient[support[a]] = np.inf
+        entering, lowest = -1, multiplier - tolerance
+        for j in range(m):
+            if allowed[j] and gradient[j] < lowest:
+                entering, lowest = j, gradient[j]
+        if entering < 0:
+            return size, multiplier, True
+        _enter(entering, size, Q, support, K, u)
+        z[size] = 0.0
+        size += 1
+        size = _restore_feasibility(b, size, support, z, K, u)
+        if not _contains(support, size, entering):
+            # It gained nothing but rounding errors: the point before was optimal.
+            return size, multiplier, True
+    return size, multiplier, False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _contains(support, size, j):
+    for a in range(size):  # noqa: SIM110  numba has no any() of a generator
+        if support[a] == j:
+            return True
+    return False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _refine(multiplier, size, support, z, K, gradient, u):
+    """One step of iterative refinement, so that errors of the updates of K do not add up."""
+    missing = 1.0
+    for a in range(size):
+        missing -= z[a]
+        u[a] = multiplier - gradient[support[a]]
+    for k in range(size):
+        correction = K[k + 1, 0] * missing
+        for a in range(size):
+            correction += K[k + 1, a + 1] * u[a]
+        z[k] = max(0.0, z[k] + correction)
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _restore_feasibility(b, size, support, z, K, u):
+    """Go towards the best point of the support's plane, dropping anchors that reach zero."""
+    while True:
+        step, leaving = 1.0, -1
+        for k in range(size):
+            u[k] = K[k + 1, 0]
+            for a in range(size):
+                u[k] -= K[k + 1, a + 1] * b[support[a]]
+            if u[k] <= 0.0 and z[k] < step * (z[k] - u[k]):
+                step, leaving = z[k] / (z[k] - u[k]), k
+        for k in range(size):
+            z[k] += step * (u[k] - z[k])
+        if leaving < 0:
+            return size
+        z[leaving] = 0.0
+        _leave(leaving, size, support, z, K, u)
+        size -= 1
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def sweep(
+    products, group_codes, weights, active, Q, half_prices, allowed, anchor_labels, tolerance,
+    soft_labels, mass, curvature, value,
+):  # fmt: skip
+    """Solve the rows of a block, and sum what the dual's Newton method needs.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n_rows, n_anchors)
+        Inner products of rows and anchors.
+    active : ndarray of shape (n_groups,), bool
+        Rows of other groups are skipped.
+    half_prices : ndarray of shape (n_groups, n_anchors)
+        Half the multiplier of each anchor's cluster.
+    allowed : ndarray of shape (n_groups, n_anchors), bool
+    soft_labels : ndarray of shape (n_rows, n_clusters)
+        Written: the weight of each row on the anchors of each cluster.
+    mass : ndarray of shape (n_clusters, n_groups)
+        Incremented by the soft labels.
+    curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
+        Incremented by minus twice the derivative of the mass by the multipliers.
+    value : ndarray of shape (n_groups,)
+        Incremented by the optimal values of the rows.
+
+    Returns
+    -------
+    total_support : int
+    n_unsolved : int
+    """
+    m = Q.shape[0]
+    n_clusters = mass.shape[0]
+    support = np.empty(m + 1, dtype=np.int64)
+    z, b = np.empty(m + 1), np.empty(m)
+    gradient, u = np.empty(m), np.empty(m + 2)
+    K = np.empty((m + 2, m + 2))
+    total_support, n_unsolved = 0, 0
+    for i in range(products.shape[0]):
+        r = group_codes[i]
+        if not active[r]:
+            continue
+        w = weights[i]
+        for j in range(m):
+            b[j] = half_prices[r, j] - products[i, j]
+        size, multiplier, solved = solve_row(
+            b, Q, allowed[r], tolerance, support, z, K, gradient, u
+        )
+        total_support += size
+        n_unsolved += not solved
+        for l in range(n_clusters):
+            soft_labels[i, l] = 0.0
+        linear = 0.0
+        for a in range(size):
+            l = anchor_labels[support[a]]
+            soft_labels[i, l] += z[a]
+            linear += b[support[a]] * z[a]
+            for c in range(size):
+                curvature[r, l, anchor_labels[support[c]]] += w * K[a + 1, c + 1]
+        for l in range(n_clusters):
+            mass[l, r] += w * soft_labels[i, l]
+        value[r] += w * (multiplier + linear)
+    return total_support, n_unsolved
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def weights_of_rows(products, group_codes, Q, half_prices, allowed, tolerance, Z):
+    """Write the anchor weights of each row of a block."""
+    m = Q.shape[0]
+    support = np.empty(m + 1, dtype=np.int64)
+    z, b = np.empty(m + 1), np.empty(m)
+    gradient, u = np.empty(m), np.empty(m + 2)
+    K = np.empty((m + 2, m + 2))
+    for i in range(products.shape[0]):
+        r = group_codes[i]
+        for j in range(m):
+            b[j] = half_prices[r, j] - products[i, j]
+            Z[i, j] = 0.0
+        size, _, _ = solve_row(b, Q, allowed[r], tolerance, support, z, K, gradient, u)
+        for a in range(size):
+            Z[i, support[a]] = z[a]

@@ -1,0 +1,91 @@
+"""The paper's inner solver: Frank-Wolfe steps with exact line search, one row at a time."""
+
+import numpy as np
+from numba import njit
+
+from fairanchor._kernels import NUMBA_CACHE
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def update_weights(
+    Z, products, group_codes, Q, rho, shift, prices, n_steps, gap_tolerance, curvature_tolerance,
+    anchor_labels, cell_mass,
+):  # fmt: skip
+    """Approximate the Z-update of ADMM in place, from the weights of the iteration before.
+
+    Row i minimises ``1/2 z'(Q + rho I)z + c'z`` over the simplex with
+    ``c = -2 products[i] - rho (z_old + shift) + prices``, the shift and the prices being those of
+    the row's group (Q already holds the factor two).
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_rows, n_anchors)
+        Overwritten.
+    shift, prices : ndarray of shape (n_groups, n_anchors)
+    cell_mass : ndarray of shape (n_clusters, n_groups)
+        Incremented by the new weights.
+
+    Returns
+    -------
+    squared_change : float
+        Sum of squared differences between new and old weights.
+    """
+    m = Q.shape[0]
+    squared_change = 0.0
+    c, old = np.empty(m), np.empty(m)
+    gradient, image = np.empty(m), np.empty(m)
+    for i in range(Z.shape[0]):
+        r = group_codes[i]
+        z = Z[i]
+        for j in range(m):
+            old[j] = z[j]
+            c[j] = prices[r, j] - 2.0 * products[i, j] - rho * (z[j] + shift[r, j])
+        for j in range(m):
+            total = c[j] + rho * z[j]
+            for k in range(m):
+                total += Q[j, k] * z[k]
+            gradient[j] = total
+        for _ in range(n_steps):
+            best = 0
+            for j in range(1, m):
+                if gradient[j] < gradient[best]:
+                    best = j
+            # Direction e_best - z; (Q + rho I) times it follows from the gradient itself.
+            gap, curvature = 0.0, 0.0
+            for j in range(m):
+                gap += gradient[j] * z[j]
+            gap -= gradient[best]
+            if gap <= gap_tolerance:
+                break
+            for j in range(m):
+                image[j] = Q[j, best] - (gradient[j] - c[j])
+                if j == best:
+                    image[j] += rho
+                    curvature += image[j]
+                curvature -= image[j] * z[j]
+            if curvature <= curvature_tolerance:
+                break
+            step = min(1.0, gap / curvature)
+            for j in range(m):
+                z[j] -= step * z[j]
+                gradient[j] += step * image[j]
+            z[best] += step
+        for j in range(m):
+            difference = z[j] - old[j]
+            squared_change += difference * difference
+            cell_mass[anchor_labels[j], r] += z[j]
+    return squared_change
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def objective(Z, products, Q):
+    """Sum of ``1/2 z'Qz - 2 products z`` over the rows: the objective without ``||x||^2``."""
+    total = 0.0
+    for i in range(Z.shape[0]):
+        for j in range(Z.shape[1]):
+            if Z[i, j] != 0.0:
+                image = 0.0
+                for k in range(Z.shape[1]):
+                    image += Q[j, k] * Z[i, k]
+                total += Z[i, j] * (0.5 * image - 2.0 * products[i, j])
+    return total

@@ -1,0 +1,286 @@
+"""Row solver H: block principal pivoting on the smaller side of the support.
+
+The same program as in `_active_set`, for rows that use many of the anchors. F is the
+set of anchors with weight, D the others. All anchors of F that came out negative leave,
+all of D with a negative reduced gradient enter, at once; after three rounds without
+progress only the one with the largest index changes side, which cannot cycle.
+
+If D is the smaller side, the solution starts from that on all anchors, ``z0 = k - Mb``,
+and only the system ``M_DD u = -z0_D`` is solved. Else it is ``Q_FF``'s.
+"""
+
+import numpy as np
+from numba import njit
+
+from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels._active_set import best_vertex, magnitude
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _factorise(A, chosen, size, L):
+    """Cholesky factor of ``A[chosen, chosen]``, lower triangle of L; False if not definite."""
+    for p in range(size):
+        row = A[chosen[p]]
+        for q in range(p + 1):
+            total = row[chosen[q]]
+            for a in range(q):
+                total -= L[p, a] * L[q, a]
+            if p == q:
+                if total <= 0.0:
+                    return False
+                L[p, p] = np.sqrt(total)
+            else:
+                L[p, q] = total / L[q, q]
+    return True
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _forward(L, size, x):
+    for p in range(size):
+        total = x[p]
+        for a in range(p):
+            total -= L[p, a] * x[a]
+        x[p] = total / L[p, p]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _backward(L, size, x):
+    for p in range(size - 1, -1, -1):
+        total = x[p]
+        for a in range(p + 1, size):
+            total -= L[a, p] * x[a]
+        x[p] = total / L[p, p]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e):
+    """Weights on F and reduced gradients on D from the system of F."""
+    m = b.shape[0]
+    _factorise(Q, free, n_free, L)
+    for p in range(n_free):
+        x[p] = -b[free[p]]
+        e[p] = 1.0
+    _forward(L, n_free, x)
+    _backward(L, n_free, x)
+    _forward(L, n_free, e)
+    _backward(L, n_free, e)
+    total_x, total_e = 0.0, 0.0
+    for p in range(n_free):
+        total_x += x[p]
+        total_e += e[p]
+    multiplier = (1.0 - total_x) / total_e
+    for j in range(m):
+        z[j] = 0.0
+        reduced[j] = b[j] - multiplier
+    for p in range(n_free):
+        weight = x[p] + multiplier * e[p]
+        z[free[p]] = weight
+        column = Q[free[p]]
+        for j in range(m):
+            reduced[j] += weight * column[j]
+    return multiplier
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x):
+    """Weights on F and reduced gradients on D from the system of D."""
+    m = z0.shape[0]
+    _factorise(M, dropped, n_dropped, L)
+    for p in range(n_dropped):
+        x[p] = -z0[dropped[p]]
+    _forward(L, n_dropped, x)
+    _backward(L, n_dropped, x)
+    for j in range(m):
+        z[j] = z0[j]
+        reduced[j] = 0.0
+    for p in range(n_dropped):
+        row = M[dropped[p]]
+        weight = x[p]
+        for j in range(m):
+            z[j] += weight * row[j]
+    for p in range(n_dropped):
+        z[dropped[p]] = 0.0
+        reduced[dropped[p]] = x[p]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _split(is_free, free, dropped):
+    n_free, n_dropped = 0, 0
+    for j in range(is_free.shape[0]):
+        if is_free[j]:
+            free[n_free] = j
+            n_free += 1
+        else:
+            dropped[n_dropped] = j
+            n_dropped += 1
+    return n_free, n_dropped
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def solve_row(b, z0, Q, M, allowed, tolerance, is_free, free, dropped, z, reduced, L, x, e):
+    """Solve one row's program; ``z`` holds the solution and ``free`` its support.
+
+    Returns
+    -------
+    n_free : int
+    by_free : bool
+        Whether L is the factor of ``Q_FF`` (else of ``M_DD``).
+    solved : bool
+    """
+    m = b.shape[0]
+    tolerance *= magnitude(b, Q)
+    n_free = 0
+    for j in range(m):
+        is_free[j] = allowed[j] and z0[j] > 0.0
+        n_free += is_free[j]
+    if n_free == 0:
+        is_free[best_vertex(b, Q, allowed)] = True
+    fewest, patience = m + 1, 3
+    by_free = True
+    for _ in range(100 + 10 * m):
+        n_free, n_dropped = _split(is_free, free, dropped)
+        by_free = n_free <= n_dropped
+        if by_free:
+            _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e)
+        else:
+            _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x)
+        n_wrong, last_wrong = 0, -1
+        for j in range(m):
+            if allowed[j] and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
+                n_wrong += 1
+                last_wrong = j
+        if n_wrong == 0:
+            return n_free, by_free, True
+        if n_wrong < fewest:
+            fewest, patience = n_wrong, 3
+        else:
+            patience -= 1
+        if patience >= 0:
+            for j in range(m):
+                if allowed[j] and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
+                    is_free[j] = not is_free[j]
+        else:
+            is_free[last_wrong] = not is_free[last_wrong]
+    return n_free, by_free, False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _add_curvature(
+    w, by_free, free, n_free, dropped, n_dropped, anchor_labels, cluster_M, cluster_curvature,
+    L, x, columns, curvature,
+):  # fmt: skip
+    """Add ``w L' M_S L``, M_S the inverse on the support with the constant direction removed."""
+    n_clusters = curvature.shape[0]
+    if not by_free:
+        # M_S = M - M_D' M_DD^-1 M_D: one triangular solve per cluster.
+        for l in range(n_clusters):
+            for p in range(n_dropped):
+                columns[l, p] = cluster_M[l, dropped[p]]
+            _forward(L, n_dropped, columns[l])
+        for l in range(n_clusters):
+            for k in range(n_clusters):
+                total = cluster_curvature[l, k]
+                for p in range(n_dropped):
+                    total -= columns[l, p] * columns[k, p]
+                curvature[l, k] += w * total
+        return
+    for l in range(n_clusters):
+        for p in range(n_free):
+            columns[l, p] = 1.0 if anchor_labels[free[p]] == l else 0.0
+        _forward(L, n_free, columns[l])
+    for p in range(n_free):
+        x[p] = 1.0
+    _forward(L, n_free, x)
+    norm = 0.0
+    for p in range(n_free):
+        norm += x[p] * x[p]
+    for l in range(n_clusters):
+        along = 0.0
+        for p in range(n_free):
+            along += columns[l, p] * x[p]
+        for p in range(n_free):
+            columns[l, p] -= along / norm * x[p]
+    for l in range(n_clusters):
+        for k in range(n_clusters):
+            total = 0.0
+            for p in range(n_free):
+                total += columns[l, p] * columns[k, p]
+            curvature[l, k] += w * total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def sweep(
+    products, starts, group_codes, weights, active, Q, M, half_prices, price_starts, allowed,
+    anchor_labels, cluster_M, cluster_curvature, tolerance,
+    soft_labels, mass, curvature, value,
+):  # fmt: skip
+    """As `_active_set.sweep`; ``starts - price_starts`` are the solutions on all anchors.
+
+    ``cluster_M`` and ``cluster_curvature`` are M with its rows, and with rows and columns,
+    summed over the anchors of each cluster.
+    """
+    m = Q.shape[0]
+    n_clusters = mass.shape[0]
+    b, z0, z = np.empty(m), np.empty(m), np.empty(m)
+    reduced, x, e = np.empty(m), np.empty(m), np.empty(m)
+    is_free = np.empty(m, dtype=np.bool_)
+    free, dropped = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    L, columns = np.empty((m, m)), np.empty((n_clusters, m))
+    total_support, n_unsolved = 0, 0
+    for i in range(products.shape[0]):
+        r = group_codes[i]
+        if not active[r]:
+            continue
+        w = weights[i]
+        for j in range(m):
+            b[j] = half_prices[r, j] - products[i, j]
+            z0[j] = starts[i, j] - price_starts[r, j]
+        n_free, by_free, solved = solve_row(
+            b, z0, Q, M, allowed[r], tolerance, is_free, free, dropped, z, reduced, L, x, e
+        )
+        total_support += n_free
+        n_unsolved += not solved
+        for l in range(n_clusters):
+            soft_labels[i, l] = 0.0
+        linear, quadratic = 0.0, 0.0
+        for p in range(n_free):
+            j = free[p]
+            soft_labels[i, anchor_labels[j]] += z[j]
+            linear += b[j] * z[j]
+        # The gradient's value on the support, from the anchor that carries most weight.
+        heaviest = free[0]
+        for p in range(n_free):
+            if z[free[p]] > z[heaviest]:
+                heaviest = free[p]
+        quadratic = b[heaviest]
+        for p in range(n_free):
+            quadratic += Q[heaviest, free[p]] * z[free[p]]
+        for l in range(n_clusters):
+            mass[l, r] += w * soft_labels[i, l]
+        value[r] += w * (quadratic + linear)
+        _add_curvature(
+            w, by_free, free, n_free, dropped, m - n_free, anchor_labels, cluster_M,
+            cluster_curvature, L, x, columns, curvature[r],
+        )  # fmt: skip
+    return total_support, n_unsolved
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def weights_of_rows(
+    products, starts, group_codes, Q, M, half_prices, price_starts, allowed, tolerance, Z
+):
+    """Write the anchor weights of each row of a block."""
+    m = Q.shape[0]
+    b, z0, reduced = np.empty(m), np.empty(m), np.empty(m)
+    x, e = np.empty(m), np.empty(m)
+    is_free = np.empty(m, dtype=np.bool_)
+    free, dropped = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    L = np.empty((m, m))
+    for i in range(products.shape[0]):
+        r = group_codes[i]
+        for j in range(m):
+            b[j] = half_prices[r, j] - products[i, j]
+            z0[j] = starts[i, j] - price_starts[r, j]
+        solve_row(
+            b, z0, Q, M, allowed[r], tolerance, is_free, free, dropped, Z[i], reduced, L, x, e
+        )

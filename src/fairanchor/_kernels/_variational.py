@@ -1,0 +1,262 @@
+"""Bound updates of variational fair clustering.
+
+Three facts carry the file:
+
+1. The penalty's gradient at row i depends only on the row's group, so a step adds one
+   number per (cluster, group) cell to the row's scores.
+2. Hence the soft labels after any number of steps are
+   ``softmax(-sharpness * costs[i] - prices[:, group of i])``: one scalar and one
+   clusters x groups table describe them, and no soft label is ever stored.
+3. Row weights multiply a row's whole term, so they cancel in its update and only enter
+   the sums: a row of weight 2 behaves as two equal rows.
+
+``masses[l, r]`` is the (soft or hard) weight of group r in cluster l, ``shares`` are the
+groups' shares of the total weight. Cells are floored at ``floor * shares[r]`` and cluster
+totals at ``floor``, which makes the penalty of an empty cluster zero.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from fairanchor._kernels import NUMBA_CACHE
+
+#: A step is halved at most this often before the point counts as stationary.
+MAX_HALVINGS = 40
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def penalty_of_masses(masses, shares, floor):
+    """Sum over clusters of the divergence KL(shares || composition of the cluster)."""
+    n_clusters, n_groups = masses.shape
+    penalty = 0.0
+    for l in range(n_clusters):
+        log_total = math.log(max(masses[l].sum(), floor))
+        for r in range(n_groups):
+            if shares[r] > 0.0:
+                cell = max(masses[l, r], floor * shares[r])
+                penalty += shares[r] * (math.log(shares[r]) + log_total - math.log(cell))
+    return penalty
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def add_soft_masses(costs, weights, group_codes, sharpness, prices, masses):
+    """Write the cells' soft masses to ``masses`` and return the soft clustering cost."""
+    n_rows, n_clusters = costs.shape
+    share = np.empty(n_clusters)
+    masses[:] = 0.0
+    total_cost = 0.0
+    for i in range(n_rows):
+        group = group_codes[i]
+        top = -np.inf
+        for l in range(n_clusters):
+            share[l] = -sharpness * costs[i, l] - prices[l, group]
+            top = max(top, share[l])
+        normaliser = 0.0
+        for l in range(n_clusters):
+            share[l] = math.exp(share[l] - top)
+            normaliser += share[l]
+        factor = weights[i] / normaliser
+        for l in range(n_clusters):
+            part = factor * share[l]
+            masses[l, group] += part
+            total_cost += part * costs[i, l]
+    return total_cost
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def penalty_slopes(masses, shares, strength, floor, slopes):
+    """Write the penalty's gradient per unit of weight; return the curvature bound.
+
+    The bound is ``strength * max(shares[r] / masses[l, r])``: by Cauchy-Schwarz the
+    convex part of the penalty is then locally below that multiple of the entropy.
+    """
+    curvature = 0.0
+    for l in range(masses.shape[0]):
+        total = max(masses[l].sum(), floor)
+        for r in range(masses.shape[1]):
+            if shares[r] > 0.0:
+                ratio = shares[r] / max(masses[l, r], floor * shares[r])
+                slopes[l, r] = strength * (1.0 / total - ratio)
+                curvature = max(curvature, strength * ratio)
+            else:
+                slopes[l, r] = 0.0
+    return curvature
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def bound_updates(
+    costs, weights, group_codes, shares, strength, floor, start, min_lipschitz, max_iter, tol
+):
+    """Minimise cost + strength * penalty over soft labels, the costs being fixed.
+
+    Parameters
+    ----------
+    start : float
+        Sharpness of the first soft labels, ``softmax(-start * costs)``.
+    min_lipschitz : float
+        Smallest admissible inverse step size.
+    tol : float
+        Stop after a step that lowers the energy by at most ``tol`` times its size.
+
+    Returns
+    -------
+    sharpness : float
+    prices : ndarray of shape (n_clusters, n_groups)
+        Together they give the soft labels, see the head of this file.
+    energies : ndarray
+        Energy at the start and after every step; never increases.
+    converged : bool
+    """
+    n_clusters, n_groups = costs.shape[1], len(shares)
+    prices = np.zeros((n_clusters, n_groups))
+    trial_prices = np.zeros((n_clusters, n_groups))
+    slopes = np.zeros((n_clusters, n_groups))
+    masses = np.zeros((n_clusters, n_groups))
+    trial_masses = np.zeros((n_clusters, n_groups))
+    energies = np.empty(max_iter + 1)
+
+    sharpness = start
+    energy = add_soft_masses(costs, weights, group_codes, sharpness, prices, masses)
+    energy += strength * penalty_of_masses(masses, shares, floor)
+    energies[0] = energy
+    for step in range(1, max_iter + 1):
+        curvature = penalty_slopes(masses, shares, strength, floor, slopes)
+        lipschitz = max(min_lipschitz, curvature)
+        accepted = False
+        for _ in range(MAX_HALVINGS):
+            trial_sharpness = sharpness + 1.0 / lipschitz
+            trial_prices[:] = prices + slopes / lipschitz
+            trial = add_soft_masses(
+                costs, weights, group_codes, trial_sharpness, trial_prices, trial_masses
+            )
+            trial += strength * penalty_of_masses(trial_masses, shares, floor)
+            if trial <= energy:
+                accepted = True
+                break
+            if trial - energy <= 1e-13 * abs(energy):
+                break  # a rise at rounding level: no step can be told from standing still
+            lipschitz *= 2.0
+        if not accepted:
+            return sharpness, prices, energies[:step], True
+        change = energy - trial
+        sharpness, energy = trial_sharpness, trial
+        prices[:] = trial_prices
+        masses[:] = trial_masses
+        energies[step] = energy
+        if step > 2 and change <= tol * abs(energy):
+            return sharpness, prices, energies[: step + 1], True
+    return sharpness, prices, energies, False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def most_likely_clusters(costs, group_codes, sharpness, prices):
+    """Argmax of the soft labels (lowest index on ties) and the margin of its logarithm."""
+    n_rows, n_clusters = costs.shape
+    labels = np.empty(n_rows, dtype=np.int32)
+    margins = np.empty(n_rows)
+    for i in range(n_rows):
+        best, second, label = np.inf, np.inf, 0
+        for l in range(n_clusters):
+            score = sharpness * costs[i, l] + prices[l, group_codes[i]]
+            if score < best:
+                best, second, label = score, best, l
+            elif score < second:
+                second = score
+        labels[i] = label
+        margins[i] = second - best
+    return labels, margins
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def polish_labels(order, costs, weights, group_codes, shares, strength, floor, max_sweeps, labels):
+    """Move single rows while that lowers the energy of the hard labels, in place.
+
+    Rows are visited in the given order and go to the cluster that lowers the energy most,
+    if it does so by more than rounding errors can explain. No cluster loses its last row.
+    The table of masses is counted anew before each sweep, so errors cannot pile up.
+    """
+    n_clusters, n_groups = costs.shape[1], len(shares)
+    masses = np.empty((n_clusters, n_groups))
+    totals = np.empty(n_clusters)
+    sizes = np.empty(n_clusters, dtype=np.int64)
+    for _ in range(max_sweeps):
+        masses[:] = 0.0
+        sizes[:] = 0
+        for i in range(len(labels)):
+            masses[labels[i], group_codes[i]] += weights[i]
+            sizes[labels[i]] += 1
+        for l in range(n_clusters):
+            totals[l] = masses[l].sum()
+        moved = False
+        for i in order:
+            origin, group, weight = labels[i], group_codes[i], weights[i]
+            if sizes[origin] == 1:
+                continue
+            share, cell_floor = shares[group], floor * shares[group]
+            left = _change(masses[origin, group], totals[origin], -weight, share, cell_floor, floor)
+            best, target = 0.0, origin
+            for l in range(n_clusters):
+                if l == origin or sizes[l] == 0:
+                    continue
+                joined = _change(masses[l, group], totals[l], weight, share, cell_floor, floor)
+                moved_cost = weight * (costs[i, l] - costs[i, origin])
+                change = moved_cost + strength * (left + joined)
+                noise = abs(moved_cost) + strength * (abs(left) + abs(joined))
+                if change < best and change < -1e-12 * noise:
+                    best, target = change, l
+            if target != origin:
+                masses[origin, group] -= weight
+                masses[target, group] += weight
+                totals[origin] -= weight
+                totals[target] += weight
+                sizes[origin] -= 1
+                sizes[target] += 1
+                labels[i] = target
+                moved = True
+        if not moved:
+            return
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _change(cell, total, added, share, cell_floor, floor):
+    """Change of a cluster's divergence when one of its cells gains ``added``."""
+    of_total = math.log(max(total + added, floor) / max(total, floor))
+    of_cell = math.log(max(cell + added, cell_floor) / max(cell, cell_floor))
+    return of_total - share * of_cell
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def medoid(X, weights, members):
+    """Position in ``members`` of the row with the least weighted sum of distances.
+
+    The first of equally good rows wins. A computed sum at row i bounds the sum at row j
+    from below by ``|sum_i - total weight * distance(i, j)|``, so most rows of a
+    low-dimensional cluster are never summed.
+    """
+    n_members = len(members)
+    bounds = np.zeros(n_members)
+    distances = np.empty(n_members)
+    total_weight = 0.0
+    for position in range(n_members):
+        total_weight += weights[members[position]]
+    best, winner = np.inf, 0
+    for position in range(n_members):
+        if bounds[position] > best * (1.0 + 1e-12):
+            continue
+        i = members[position]
+        total = 0.0
+        for other in range(n_members):
+            squared = 0.0
+            for j in range(X.shape[1]):
+                difference = X[i, j] - X[members[other], j]
+                squared += difference * difference
+            distances[other] = math.sqrt(squared)
+            total += weights[members[other]] * distances[other]
+        if total < best:
+            best, winner = total, position
+        for other in range(n_members):
+            bound = abs(total - total_weight * distances[other])
+            bounds[other] = max(bounds[other], bound)
+    return winner

@@ -1,0 +1,43 @@
+"""Per-group k-means medoids: the rows nearest to the centres of each group's own k-means."""
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from fairanchor.clusterers._fair_lloyd import plain_lloyd
+
+# A few hundred rows per anchor place it well enough; the masses come from all rows.
+SAMPLE_ROWS = 10_000
+MAX_ITER = 20
+
+
+def select_kmeans(rows, quotas, seed):
+    """The quota of each group as medoids, ordered by group.
+
+    Every group draws from the same seed, so that its anchors depend on its rows only.
+    """
+    selected = []
+    for r, quota in enumerate(quotas):
+        members = np.flatnonzero(rows.group_codes == r)
+        if quota >= len(members):
+            selected.append(members)
+            continue
+        step = -(-len(members) // max(SAMPLE_ROWS, 4 * int(quota)))
+        sample = rows.subset(members[::step])
+        centers, _ = kmeans_plusplus(
+            sample.X, int(quota), sample_weight=sample.weights, random_state=seed
+        )
+        centers = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
+        selected.append(members[::step][_medoids(sample.X, centers)])
+    return np.concatenate(selected)
+
+
+def _medoids(X, centers):
+    """The row nearest to each centre that no earlier centre has taken."""
+    taken = np.zeros(len(X), dtype=bool)
+    medoids = np.empty(len(centers), dtype=np.int64)
+    for k, center in enumerate(centers):
+        distance = ((X - center) ** 2).sum(axis=1)
+        distance[taken] = np.inf
+        medoids[k] = np.argmin(distance)
+        taken[medoids[k]] = True
+    return medoids

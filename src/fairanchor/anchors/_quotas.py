@@ -1,0 +1,60 @@
+"""Seats per group: how many of the anchors each group gets."""
+
+import numpy as np
+
+from fairanchor.assignment import largest_remainder
+
+# More anchors than this buy nothing that the rounding does not give anyway, and the rows'
+# programs grow with them.
+LARGEST_AUTO = 1000
+
+
+def auto_n_anchors(group_sizes, n_clusters):
+    """20 anchors per group, 4 per cluster, and a choice of clusters for every group."""
+    n_rows = int(group_sizes.sum())
+    choices = int(np.minimum(group_sizes, n_clusters).sum())
+    wanted = max(20 * len(group_sizes), 4 * n_clusters, choices)
+    limit = max(LARGEST_AUTO, len(group_sizes), 2 * n_clusters)
+    return min(wanted, limit, n_rows)
+
+
+def balanced_quotas(group_sizes, n_anchors, n_clusters):
+    """Seats in proportion to the groups, with at least min(n_clusters, size) for each.
+
+    If there are too few seats for that, the minimum is lowered evenly; every group has
+    at least one. No group gets more seats than it has rows.
+    """
+    minimum = n_clusters
+    while np.minimum(minimum, group_sizes).sum() > n_anchors:
+        minimum -= 1
+    quotas = np.minimum(minimum, group_sizes)
+    proportional = largest_remainder(group_sizes, n_anchors)
+    while quotas.sum() < n_anchors:
+        # Seats go where most are missing; a full group passes its share on.
+        room = quotas < group_sizes
+        missing = np.where(room, np.maximum(proportional - quotas, 0), 0)
+        if missing.sum() == 0:
+            missing = np.where(room, group_sizes, 0)
+        extra = largest_remainder(missing, n_anchors - int(quotas.sum()))
+        quotas = np.minimum(quotas + extra, group_sizes)
+    return quotas
+
+
+def paper_quotas(group_sizes, n_anchors):
+    """The paper's rule: ``floor(m n_r / n)`` seats, the rest one by one to the smallest count.
+
+    Not proportional, and a group may be left without a seat; see the user guide. Seats
+    beyond a group's rows go to the group that lacks most.
+    """
+    n_rows = int(group_sizes.sum())
+    quotas = n_anchors * group_sizes // n_rows
+    while quotas.sum() < n_anchors:
+        open_groups = quotas < group_sizes
+        quotas[np.argmin(np.where(open_groups, quotas, n_rows + 1))] += 1
+    return quotas
+
+
+QUOTAS = {
+    "balanced": balanced_quotas,
+    "paper": lambda group_sizes, n_anchors, n_clusters: paper_quotas(group_sizes, n_anchors),
+}

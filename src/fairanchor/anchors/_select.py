@@ -1,0 +1,130 @@
+"""Module 1 of the paper: choose the anchors and weigh what each stands for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor._kernels._nearest import add_nearest_mass
+from fairanchor.anchors._das import select_das, select_fdas
+from fairanchor.anchors._kmeans import select_kmeans
+from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
+from fairanchor.anchors._random import select_random
+
+METHODS = {
+    "kmeans": select_kmeans,
+    "fdas": select_fdas,
+    "das": select_das,
+    "random": select_random,
+}
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Selected rows.
+
+    Attributes
+    ----------
+    indices : ndarray of shape (n_anchors,)
+        Row of each anchor.
+    points : ndarray of shape (n_anchors, n_features)
+    group_codes : ndarray of shape (n_anchors,)
+    masses : ndarray of shape (n_anchors,)
+        Weight of the rows of the anchor's group that are nearest to it. A group's masses
+        sum to its weight.
+    """
+
+    indices: np.ndarray
+    points: np.ndarray
+    group_codes: np.ndarray
+    masses: np.ndarray
+
+
+def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed):
+    """Select anchors by name, or take the given rows.
+
+    Parameters
+    ----------
+    rows : MemoryRows
+    groups : Groups
+    method : {"kmeans", "fdas", "das", "random"} or array-like of row indices
+    n_anchors : int or "auto"
+    quotas : {"balanced", "paper"}
+    n_clusters : int
+    seed : int
+
+    Returns
+    -------
+    anchors : Anchors
+    """
+    if isinstance(method, str):
+        if isinstance(n_anchors, str):
+            n_anchors = auto_n_anchors(groups.sizes, n_clusters)
+        _check_n_anchors(n_anchors, n_clusters, groups, method, quotas)
+        seats = QUOTAS[quotas](groups.sizes, n_anchors, n_clusters)
+        indices = METHODS[method](rows, seats, seed)
+    else:
+        indices = _check_indices(method, rows.n_rows, n_clusters)
+    points = np.ascontiguousarray(rows.X[indices])
+    codes = rows.group_codes[indices]
+    return Anchors(indices, points, codes, anchor_masses(rows, points, codes))
+
+
+def anchor_masses(rows, points, codes):
+    """Weight of the rows nearest to each anchor of their own group (of any, if it has none)."""
+    allowed = codes == np.arange(rows.n_groups)[:, None]
+    allowed[~allowed.any(axis=1)] = True
+    center = points.mean(axis=0)
+    centred = points - center
+    half_squares = 0.5 * (centred**2).sum(axis=1)
+
+    def kernel(block):
+        masses = np.zeros(len(points))
+        products = (block.X - center) @ centred.T
+        add_nearest_mass(products, half_squares, block.group_codes, block.weights, allowed, masses)
+        return (masses,)
+
+    (masses,) = rows.sum(kernel)
+    return masses
+
+
+def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
+    n_rows = len(groups.codes)
+    if n_anchors < n_clusters:
+        raise ValueError(
+            f"n_anchors={n_anchors} should be >= n_clusters={n_clusters}: "
+            "a cluster without an anchor cannot receive any row."
+        )
+    if n_anchors > n_rows:
+        raise ValueError(
+            f"n_anchors={n_anchors} should be <= n_samples={n_rows}: anchors are distinct rows."
+        )
+    if n_anchors < groups.n_groups and method in ("kmeans", "fdas") and quotas == "balanced":
+        raise ValueError(
+            f"n_anchors={n_anchors} should be >= the number of groups in sensitive_features, "
+            f"got {groups.n_groups}: {groups.public_names.tolist()[:20]}. A group without an "
+            "anchor is not represented when the anchors are clustered."
+        )
+
+
+def _check_indices(given, n_rows, n_clusters):
+    indices = np.asarray(given)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or len(indices) == 0:
+        raise ValueError(
+            f"anchors is an array of shape {indices.shape} and type {indices.dtype}, expected a "
+            "one-dimensional array of row indices (or one of "
+            f"{sorted(METHODS)})."
+        )
+    indices = indices.astype(np.int64)
+    if indices.min() < 0 or indices.max() >= n_rows:
+        raise ValueError(
+            f"anchors holds row indices from {indices.min()} to {indices.max()}, expected "
+            f"0..{n_rows - 1}: there are {n_rows} rows."
+        )
+    if len(np.unique(indices)) < len(indices):
+        raise ValueError("anchors holds a row index more than once: anchors are distinct rows.")
+    if len(indices) < n_clusters:
+        raise ValueError(
+            f"anchors holds {len(indices)} row indices, expected at least n_clusters={n_clusters}: "
+            "a cluster without an anchor cannot receive any row."
+        )
+    return indices

@@ -1,0 +1,22 @@
+"""Module 4 of the paper: from soft labels to labels, by name."""
+
+import numpy as np
+
+from fairanchor.assignment._rounding import round_targets
+from fairanchor.assignment._transport import TransportResult, transport
+
+
+def balanced(soft_labels, rows, targets):
+    """Labels with the targets' counts and the largest sum of soft labels."""
+    totals = round_targets(targets, rows.group_sizes, whole=not rows.is_weighted)
+    weights = rows.weights if rows.is_weighted else None
+    return transport(soft_labels, rows.group_codes, totals, weights=weights)
+
+
+def argmax(soft_labels, rows, targets):
+    """Each row's largest soft label (the paper's rule); no count is kept."""
+    labels = soft_labels.argmax(axis=1).astype(np.int32)
+    return TransportResult(labels, prices=np.zeros(targets.shape), gap=0.0)
+
+
+ASSIGNMENTS = {"balanced": balanced, "argmax": argmax}

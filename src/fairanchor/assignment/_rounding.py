@@ -1,0 +1,131 @@
+"""From real targets to integer counts whose margins stay exact."""
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+
+
+def largest_remainder(values, total):
+    """Integers that sum to ``total``, each the floor or the ceiling of its share.
+
+    The values are scaled to sum to ``total`` first; the largest fractional parts are
+    rounded up, the lowest index on ties.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    shares = values * (total / values.sum()) if values.sum() > 0 else np.zeros_like(values)
+    counts = np.floor(shares).astype(np.int64)
+    # Rounding errors can leave the floors one above or below what the shares allow.
+    order = np.argsort(counts - shares, kind="stable")
+    missing = int(total - counts.sum())
+    if missing >= 0:
+        counts[order[:missing]] += 1
+    else:
+        counts[order[missing:]] -= 1
+    return counts
+
+
+def raise_small_sizes(sizes, min_size):
+    """Sizes of at least ``min_size`` with the same sum; the others pay by what they have above."""
+    total = sizes.sum()
+    min_size = min(min_size, total / len(sizes))
+    raised = np.maximum(sizes, min_size)
+    surplus = raised - min_size
+    if raised.sum() > total and surplus.sum() > 0:
+        raised -= surplus * ((raised.sum() - total) / surplus.sum())
+    return raised
+
+
+def proportional_counts(sizes, group_sizes):
+    """Controlled rounding of the table ``sizes[l] * group_sizes[r] / n``, in exact integers.
+
+    Both margins are met exactly and every cell is the floor or the ceiling of its entry.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_clusters,), dtype int64
+    group_sizes : ndarray of shape (n_groups,), dtype int64
+        Both sum to n.
+    """
+    n = int(sizes.sum())
+    products = sizes[:, None].astype(np.int64) * group_sizes.astype(np.int64)
+    return _round_cells(products // n, (products % n) / n)
+
+
+def controlled_rounding(table):
+    """Integer table next to ``table``: cells and both margins are rounded up or down.
+
+    A margin that is an integer is met exactly.
+    """
+    table = np.asarray(table, dtype=np.float64)
+    nearest = np.rint(table)
+    # What is an integer up to rounding errors of its computation is an integer.
+    table = np.where(np.abs(table - nearest) <= 1e-9 * np.maximum(1.0, nearest), nearest, table)
+    floor = np.floor(table)
+    return _round_cells(floor.astype(np.int64), table - floor)
+
+
+def round_targets(targets, group_sizes, *, whole):
+    """Counts next to the targets, with exact margins; weights are left as they are.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_clusters, n_groups)
+    group_sizes : ndarray of shape (n_groups,)
+        What the columns must sum to; targets that cannot be met are scaled to it.
+    whole : bool
+        Whether rows count one each.
+    """
+    columns = targets.sum(axis=0)
+    feasible = np.allclose(columns, group_sizes, rtol=1e-9, atol=0)
+    if not feasible:
+        targets = targets * np.divide(
+            group_sizes, columns, out=np.zeros(len(columns)), where=columns > 0
+        )
+    if not whole:
+        return targets
+    sizes = np.rint(targets.sum(axis=1)).astype(np.int64)
+    group_counts = np.rint(group_sizes).astype(np.int64)
+    if sizes.sum() == group_counts.sum():
+        proportional = np.outer(sizes, group_counts) / sizes.sum()
+        if np.allclose(targets, proportional, rtol=1e-12, atol=0):
+            return proportional_counts(sizes, group_counts)
+    return controlled_rounding(targets)
+
+
+def _round_cells(floor, fraction):
+    """Choose the cells to round up so that each margin is rounded up or down as well.
+
+    The choice is a vertex of a transportation polytope that contains the fractions
+    themselves, so it exists and is integral; of all of them, the nearest to the
+    fractions is taken.
+    """
+    rows, columns = np.nonzero(fraction)
+    if len(rows) == 0:
+        return floor
+    n_rows, n_columns = floor.shape
+    cells = np.arange(len(rows))
+    margins = csr_array(
+        (
+            np.ones(2 * len(rows)),
+            (np.concatenate([rows, n_rows + columns]), np.concatenate([cells, cells])),
+        ),
+        shape=(n_rows + n_columns, len(rows)),
+    )
+    f = fraction[rows, columns]
+    sums = margins @ f
+    nearest = np.rint(sums)
+    is_integer = np.abs(sums - nearest) <= 1e-6
+    low = np.where(is_integer, nearest, np.floor(sums))
+    high = np.where(is_integer, nearest, np.ceil(sums))
+    solution = linprog(
+        1.0 - 2.0 * f,
+        A_ub=vstack([margins, -margins], format="csr"),
+        b_ub=np.concatenate([high, -low]),
+        bounds=(0.0, 1.0),
+        method="highs-ds",
+    )
+    if solution.status != 0:
+        raise RuntimeError(f"Controlled rounding failed: {solution.message}")
+    counts = floor.copy()
+    counts[rows, columns] += np.rint(solution.x).astype(np.int64)
+    return counts

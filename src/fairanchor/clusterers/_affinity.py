@@ -1,0 +1,292 @@
+"""Graphs over rows: who is similar to whom, and how much.
+
+A graph is a symmetric non-negative matrix, a dense array or a CSR array. The graphs built
+here have a zero diagonal and no isolated row. Rows are never standardised: bandwidths
+follow the data, so that only the relative scale of the features matters.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.neighbors import NearestNeighbors
+
+#: Up to this many rows every pair of rows is an edge; above, only near neighbours.
+DENSE_ROWS = 200
+#: Rows on which the median distance is taken, spread evenly over a larger table.
+MEDIAN_ROWS = 2000
+#: An edge whose bandwidth was chosen here never weighs less: a row of vanishing degree could
+#: meet any linear constraint on the embedding by itself, at no cost.
+WEAKEST_EDGE = 1e-3
+
+
+def build_affinity(X, affinity="auto", n_neighbors="auto", bandwidth="auto", weights=None):
+    """Graph over the rows of X, connected unless a given bandwidth is too small for that.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    affinity : {"auto", "rbf", "knn"}
+        ``"auto"`` is ``"rbf"`` up to `DENSE_ROWS` rows.
+    n_neighbors : int or "auto"
+        ``"auto"`` is ``max(10, ceil(log2(n_rows)))``.
+    bandwidth : float or "auto"
+        Standard deviation of the kernel. ``"auto"`` is the median distance between distinct
+        rows for ``"rbf"``, and a local scale per row for ``"knn"``.
+    weights : ndarray of shape (n_rows,) or None
+        Of the rows, for the median.
+
+    Returns
+    -------
+    graph : ndarray or CSR array of shape (n_rows, n_rows)
+    """
+    n_rows = len(X)
+    if n_rows == 1:
+        return np.ones((1, 1))
+    X, bandwidth = rescale(X, bandwidth)
+    if affinity == "rbf" or (affinity == "auto" and n_rows <= DENSE_ROWS):
+        return _rbf_graph(X, bandwidth, weights)
+    if n_neighbors == "auto":
+        n_neighbors = max(10, int(np.ceil(np.log2(n_rows))))
+    rows, columns, distance = neighbour_edges(X, n_neighbors)
+    if bandwidth == "auto":
+        weigh_edge = _local_kernel(distance.reshape(n_rows, -1)[:, -1])
+    else:
+        weigh_edge = _global_kernel(bandwidth)
+    graph = symmetric_graph(rows, columns, weigh_edge(rows, columns, distance), n_rows)
+    return _link_components(graph, X, weigh_edge)
+
+
+def heat_kernel_graph(X, n_neighbors, bandwidth="auto"):
+    """Nearest-neighbour graph with one bandwidth; ``"auto"`` is the median neighbour distance."""
+    n_rows = len(X)
+    if n_rows == 1:
+        return sparse.csr_array(np.ones((1, 1)))
+    X, bandwidth = rescale(X, bandwidth)
+    rows, columns, distance = neighbour_edges(X, n_neighbors)
+    if bandwidth == "auto":
+        weight = np.maximum(gaussian(distance, positive_median(distance)), WEAKEST_EDGE)
+    else:
+        weight = gaussian(distance, bandwidth)
+    return symmetric_graph(rows, columns, weight, n_rows)
+
+
+def rescale(X, bandwidth="auto"):
+    """Centred rows of order one, scaled by a power of two, and the bandwidth in their unit."""
+    exponent = _exponent(X)
+    X = np.ldexp(X, -exponent)
+    X = X - X.mean(axis=0)
+    second = _exponent(X)
+    if bandwidth != "auto":
+        with np.errstate(over="ignore", under="ignore"):
+            bandwidth = float(np.ldexp(bandwidth, -(exponent + second)))
+    return np.ldexp(X, -second), bandwidth
+
+
+def _exponent(values):
+    return int(np.frexp(np.abs(values).max())[1])
+
+
+def gaussian(distance, bandwidth):
+    """``exp(-distance**2 / (2 bandwidth**2))``, one at distance zero whatever the bandwidth."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        ratio = np.divide(distance, bandwidth, out=np.zeros_like(distance), where=distance > 0)
+        return np.exp(-0.5 * ratio * ratio)
+
+
+def positive_median(distance, pair_weights=None):
+    """Lower weighted median of the positive values; one if there is none."""
+    kept = distance > 0
+    if pair_weights is not None:
+        kept &= pair_weights > 0
+    distance = distance[kept]
+    if distance.size == 0:
+        return 1.0
+    order = np.argsort(distance, kind="stable")
+    mass = np.ones(len(order)) if pair_weights is None else pair_weights[kept][order]
+    cumulated = np.cumsum(mass)
+    return float(distance[order[np.searchsorted(cumulated, 0.5 * cumulated[-1])]])
+
+
+def _rbf_graph(X, bandwidth, weights):
+    """Kernel of every pair. Distances are differences of rows, so equal rows are at exactly 0."""
+    if bandwidth != "auto":
+        graph = gaussian(cdist(X, X), bandwidth)
+        np.fill_diagonal(graph, 0.0)
+        return graph
+    sample = np.unique(np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.int64))
+    pair_weights = None
+    if weights is not None:
+        first, second = np.triu_indices(len(sample), 1)
+        pair_weights = weights[sample[first]] * weights[sample[second]]
+    distance = squareform(pdist(X))
+    graph = gaussian(distance, positive_median(pdist(X[sample]), pair_weights))
+    np.fill_diagonal(graph, 0.0)
+    np.fill_diagonal(distance, np.inf)
+    nearest = distance.argmin(axis=1)
+    row = np.arange(len(X))
+    strongest = np.maximum(graph[row, nearest], WEAKEST_EDGE)
+    graph[row, nearest] = strongest
+    graph[nearest, row] = np.maximum(graph[nearest, row], strongest)
+    return graph
+
+
+def neighbour_edges(X, n_neighbors):
+    """Each row's nearest other rows, nearest first: indices of both ends and distances.
+
+    ``n_neighbors`` is cut down to the number of other rows. Distances are taken again from
+    differences: those of the search lose half of their digits, so that equal rows would seem
+    to be apart.
+    """
+    n_rows = len(X)
+    n_neighbors = min(n_neighbors, n_rows - 1)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
+    columns = search.kneighbors(return_distance=False)
+    distance = np.empty(columns.shape)
+    for start in range(0, n_rows, 4096):
+        block = slice(start, start + 4096)
+        difference = X[block, None, :] - X[columns[block]]
+        distance[block] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    order = np.argsort(distance, axis=1, kind="stable")
+    columns = np.take_along_axis(columns, order, axis=1)
+    distance = np.take_along_axis(distance, order, axis=1)
+    return np.repeat(np.arange(n_rows), n_neighbors), columns.ravel(), distance.ravel()
+
+
+def _local_kernel(scales):
+    """``exp(-d_ij**2 / (s_i s_j))``; a row among its duplicates has scale 0 and takes the mean."""
+    positive = scales > 0
+    typical = scales[positive].mean() if positive.any() else 1.0
+    scales = np.where(positive, scales, typical)
+
+    def weigh_edge(rows, columns, distance):
+        bandwidth = np.sqrt(0.5 * scales[rows] * scales[columns])
+        return np.maximum(gaussian(distance, bandwidth), WEAKEST_EDGE)
+
+    return weigh_edge
+
+
+def _global_kernel(bandwidth):
+    return lambda rows, columns, distance: gaussian(distance, bandwidth)
+
+
+def symmetric_graph(rows, columns, weight, n_rows):
+    """CSR array in which an edge has the larger weight of its two directions."""
+    directed = sparse.csr_array((weight, (rows, columns)), shape=(n_rows, n_rows))
+    graph = sparse.csr_array(directed.maximum(directed.T))
+    graph.eliminate_zeros()
+    graph.sort_indices()
+    return graph
+
+
+def _link_components(graph, X, weigh_edge):
+    """Join each component to the nearest other one until the graph is connected.
+
+    A component is represented by the row nearest to its mean; every round at least halves
+    the number of components. Edges that the kernel makes vanish end the search.
+    """
+    n_components, component = connected_components(graph, directed=False)
+    while n_components > 1:
+        sizes = np.bincount(component)
+        membership = sparse.csr_array((np.ones(len(X)), (component, np.arange(len(X)))))
+        centers = (membership @ X) / sizes[:, None]
+        to_center = ((X - centers[component]) ** 2).sum(axis=1)
+        order = np.lexsort((to_center, component))
+        middle = order[np.concatenate([[0], np.cumsum(sizes)[:-1]])]
+        search = NearestNeighbors(n_neighbors=1).fit(X[middle])
+        other = middle[search.kneighbors(return_distance=False)[:, 0]]
+        distance = np.sqrt(((X[middle] - X[other]) ** 2).sum(axis=1))
+        links = symmetric_graph(middle, other, weigh_edge(middle, other, distance), len(X))
+        graph = sparse.csr_array(graph.maximum(links))
+        n_before = n_components
+        n_components, component = connected_components(graph, directed=False)
+        if n_components == n_before:
+            break
+    graph.sort_indices()
+    return graph
+
+
+def check_affinity(graph):
+    """Refuse a matrix that is no graph.
+
+    Parameters
+    ----------
+    graph : ndarray or sparse matrix
+        Finite values.
+
+    Returns
+    -------
+    graph : ndarray or CSR array
+        Exactly symmetric, divided by a power of two so that the values are of order one.
+    exponent : int
+        Of that power.
+    """
+    if graph.shape[0] != graph.shape[1]:
+        raise ValueError(
+            f"The precomputed affinity has shape {graph.shape}, expected a square matrix: "
+            "entry (i, j) is the similarity of rows i and j."
+        )
+    if sparse.issparse(graph):
+        graph = sparse.csr_array(graph, copy=True)
+        graph.sum_duplicates()
+    values = graph.data if sparse.issparse(graph) else graph
+    if values.size and values.min() < 0:
+        raise ValueError(
+            f"Negative values in data: the smallest precomputed affinity is {values.min()}, "
+            "a similarity must be >= 0 (were distances given?)."
+        )
+    largest = values.max() if values.size else 0.0
+    if largest == 0:
+        raise ValueError(
+            "The precomputed affinity is zero everywhere: a graph without an edge says "
+            "nothing about clusters."
+        )
+    largest_gap = abs(graph - graph.T).max()
+    if largest_gap > 1e-8 * largest:
+        raise ValueError(
+            f"The precomputed affinity is not symmetric: entries (i, j) and (j, i) differ by up "
+            f"to {largest_gap}, the largest entry is {largest}. Use (W + W.T) / 2 if that is meant."
+        )
+    exponent = _exponent(values)
+    if sparse.issparse(graph):
+        graph.data = np.ldexp(graph.data, -exponent)
+        return sparse.csr_array(0.5 * (graph + graph.T)), exponent
+    graph = np.ldexp(graph, -exponent)
+    return 0.5 * (graph + graph.T), exponent
+
+
+def weigh_graph(graph, weights, *, one_row=None):
+    """Graph among rows that stand for several: edge (i, j) becomes ``w_i w_j W_ij``.
+
+    Parameters
+    ----------
+    graph : ndarray or CSR array of shape (n_rows, n_rows)
+    weights : ndarray of shape (n_rows,)
+    one_row : float or None
+        If given, the rows that a row stands for are equal, each similar to the others by one:
+        the diagonal gains ``w (w - one_row)``, nothing for weights up to ``one_row``, which is
+        the weight of a single row. If not, the diagonal of the graph says how similar they are.
+    """
+    weighted = scale_both_sides(graph, weights)
+    if one_row is None:
+        return weighted
+    loops = np.maximum(weights * (weights - one_row), 0.0)
+    if sparse.issparse(graph):
+        return sparse.csr_array(weighted + sparse.diags_array(loops))
+    return weighted + np.diag(loops)
+
+
+def scale_weights(weights):
+    """Weights of order one, divided by a power of two, and the exponent of that power."""
+    exponent = _exponent(weights)
+    return np.ldexp(weights, -exponent), exponent
+
+
+def scale_both_sides(graph, factor):
+    """Entry (i, j) times ``factor[i] * factor[j]``."""
+    if not sparse.issparse(graph):
+        return factor[:, None] * graph * factor
+    scaled = graph.copy()
+    scaled.data *= np.repeat(factor, np.diff(graph.indptr))
+    scaled.data *= factor[graph.indices]
+    return scaled

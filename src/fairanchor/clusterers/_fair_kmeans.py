@@ -1,0 +1,270 @@
+"""Fair k-means: Lloyd's algorithm whose assignment step is exact and fair."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fairanchor._scaling import power_of_two_scale
+from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor.clusterers._base import (
+    FairClusterer,
+    check_rows,
+    fill_empty_clusters,
+    known_codes,
+)
+from fairanchor.clusterers._fair_lloyd import distances_to, fair_lloyd, plain_lloyd
+from fairanchor.rows import MemoryRows
+
+# Rows from which seeds are drawn, and on which several starts compete.
+SEEDING_ROWS = 20_000
+COMPETITION_ROWS = 50_000
+
+
+class FairKMeans(FairClusterer):
+    """k-means whose clusters all mirror the population's groups.
+
+    Minimises, over labels and centres::
+
+        sum_i w_i ||x_i - center[label_i]||^2
+        subject to  |N[l, r] - pi_r N_l| < 1   for every cluster l and group r
+
+    where N[l, r] counts group r in cluster l, N_l is the cluster's size and pi_r the group's
+    share of the data. Like k-means it finds a local optimum: the assignment step is
+    exact for its cluster sizes (a transportation problem per group), the sizes are those of
+    the cheapest proportional assignment, and a step is kept only if the cost falls.
+
+    Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
+    and every cell is the floor or the ceiling of ``N_l pi_r``. With ``sample_weight`` the
+    cells are met up to the largest weight among a few rows. The cost of an iteration is
+    linear in the number of rows.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : {"k-means", "k-means++", "random"} or array of shape (n_clusters, n_features), \
+default="k-means"
+        Where the fair iterations start: at the centres of plain k-means, at its seeds, at
+        random rows, or at given centres.
+    n_init : int, default=10
+        Number of starts, of which the cheapest is kept; one if ``init`` is an array. On
+        large data the starts compete on a sample.
+    max_iter : int, default=100
+        Largest number of times that the centres move.
+    tol : float, default=1e-4
+        The iterations end when the cost falls by less than this part of itself.
+    n_jobs : int, default=None
+        Number of threads; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Determines the starts.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row.
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        The centres to which the labels are the best fair assignment.
+    assignment_prices_ : ndarray of shape (n_clusters, n_groups)
+        A row of group r is in the cluster with the least squared distance minus price.
+    groups_ : ndarray of shape (n_groups,)
+        Names of the groups, sorted: the columns of the tables.
+    counts_, targets_ : ndarray of shape (n_clusters, n_groups)
+        Rows in each cell, and the exactly proportional number.
+    balance_ : float
+        Smallest group over largest group in the worst cluster.
+    inertia_ : float
+        Sum of squared distances of the rows to their centres.
+    cost_path_ : ndarray of shape (n_iter_ + 1,) or shorter
+        Cost after each iteration, never increasing.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairanchor import FairKMeans
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> group = ["a", "b", "a", "a", "b", "a"]
+    >>> FairKMeans(2, random_state=0).fit(X, sensitive_features=group).counts_
+    array([[2, 1],
+           [2, 1]])
+    """
+
+    __metadata_request__predict = {"sensitive_features": True}
+    __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        init="k-means",
+        n_init=10,
+        max_iter=100,
+        tol=1e-4,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        scale = power_of_two_scale(X)
+        rows = MemoryRows(
+            X if scale == 1.0 else X * scale,
+            groups.codes,
+            groups.n_groups,
+            weights=weights,
+            n_jobs=self.n_jobs,
+        )
+        best = self._best_start(rows, scale)
+        labels, n_filled = fill_empty_clusters(rows.X, best.labels, self.n_clusters)
+        if not best.converged:
+            warnings.warn(
+                f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the cost "
+                f"still fell by more than tol={self.tol} of itself. The labels are fair, a "
+                "cheaper solution is likely.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._store_labels(labels, groups, weights)
+        self.cluster_centers_ = best.centers / scale
+        self.assignment_prices_ = groups.to_public(best.prices) / scale**2
+        self.targets_ = groups.to_public(best.targets)
+        self.inertia_ = best.cost / scale**2
+        self.cost_path_ = np.array(best.cost_path) / scale**2
+        self.n_iter_ = best.n_iter
+        return self
+
+    def predict(self, X, *, sensitive_features=None):
+        """Cluster of new rows, by the centres and the prices of their groups.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups, all of which must have been seen by ``fit``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        return self._priced_distances(X, sensitive_features)[1].argmin(axis=1).astype(np.int32)
+
+    def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Minus the k-means cost of the rows under `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+        """
+        distances, priced = self._priced_distances(X, sensitive_features)
+        own = distances[np.arange(len(distances)), priced.argmin(axis=1)]
+        return -float(own.sum() if sample_weight is None else np.dot(sample_weight, own))
+
+    def _priced_distances(self, X, sensitive_features):
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        codes = known_codes(self, sensitive_features, len(X))
+        rows = MemoryRows(X, codes, len(self.groups_), n_jobs=self.n_jobs)
+        distances = distances_to(rows, self.cluster_centers_)
+        return distances, distances - self.assignment_prices_.T[codes]
+
+    def _best_start(self, rows, scale):
+        options = {"max_iter": self.max_iter, "tol": self.tol, "min_size": 1.0}
+        if rows.is_weighted:
+            options["min_size"] = 0.0
+        starts = list(self._starts(rows, scale))
+        if len(starts) > 1 and rows.n_rows > COMPETITION_ROWS:
+            sample = rows.subset(_evenly_spaced(rows.n_rows, COMPETITION_ROWS))
+            costs = [fair_lloyd(sample, self._settle(sample, s), **options).cost for s in starts]
+            starts = [starts[int(np.argmin(costs))]]
+        results = [fair_lloyd(rows, self._settle(rows, s), **options) for s in starts]
+        return min(results, key=lambda result: result.cost)
+
+    def _settle(self, rows, centers):
+        """Centres of plain k-means from these seeds, if ``init`` asks for that."""
+        if isinstance(self.init, str) and self.init == "k-means":
+            return plain_lloyd(rows, centers, max_iter=self.max_iter, tol=self.tol)
+        return centers
+
+    def _starts(self, rows, scale):
+        if not isinstance(self.init, str):
+            centers = check_array(self.init, dtype=np.float64, copy=True)
+            expected = (self.n_clusters, rows.n_features)
+            if centers.shape != expected:
+                raise ValueError(
+                    f"init has shape {centers.shape}, expected (n_clusters, n_features)="
+                    f"{expected}: one centre per cluster."
+                )
+            yield centers * scale
+            return
+        random_state = check_random_state(self.random_state)
+        sample = _evenly_spaced(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
+        X, weights = rows.X[sample], rows.weights[sample]
+        for _ in range(self.n_init):
+            if self.init == "random":
+                yield X[random_state.choice(len(X), self.n_clusters, replace=False)]
+            else:
+                yield kmeans_plusplus(
+                    X, self.n_clusters, sample_weight=weights, random_state=random_state
+                )[0]
+
+
+def _evenly_spaced(n_rows, at_most):
+    return np.arange(0, n_rows, max(1, -(-n_rows // at_most)))

@@ -1,0 +1,26 @@
+"""Clusterers by the names that `AnchorFairClustering` takes."""
+
+from fairanchor.clusterers._fair_kmeans import FairKMeans
+from fairanchor.clusterers._spectral import FairSpectralClustering
+
+CLUSTERERS = {
+    "fair_kmeans": FairKMeans,
+    "spfc": FairSpectralClustering,
+}
+
+
+def check_clusterer(clusterer):
+    """The estimator or callable that is meant."""
+    if isinstance(clusterer, str):
+        return CLUSTERERS[clusterer]()
+    if isinstance(clusterer, type):
+        raise TypeError(
+            f"clusterer is the class {clusterer.__name__}, expected an instance of it: "
+            f"{clusterer.__name__}()."
+        )
+    if hasattr(clusterer, "fit") or callable(clusterer):
+        return clusterer
+    raise TypeError(
+        f"clusterer={clusterer!r} should be one of {sorted(CLUSTERERS)}, an estimator with fit, "
+        "or a callable f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)."
+    )

@@ -1,0 +1,173 @@
+"""The paper's solver of the anchor graph: ADMM with Frank-Wolfe steps (its Algorithms 2 and 3).
+
+The paper splits ``Z = E`` with Z on the simplex, E meeting the targets, and a multiplier
+matrix as large as Z. But after every iteration that matrix is constant on each
+(cluster, group) cell, and E is Z plus such a constant. With
+``v = (targets - mass) / (anchors of l * rows of r)``::
+
+    E = Z + v (expanded),    lambda <- lambda - rho v,    ||Z - E||^2 = sum of cell sizes * v^2
+
+so one matrix and two small tables carry the whole iteration, to the same digits.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fairanchor._kernels import _frank_wolfe as kernels
+from fairanchor.graph._result import GraphResult
+
+DEFAULT_MAX_ITER = 100
+# An infeasible target keeps the residual from vanishing, and the paper's rule would double
+# the penalty for ever.
+LARGEST_RHO = 1e6
+
+
+@dataclass(frozen=True)
+class ADMMSolver:
+    """ADMM as in the paper, collapsed to its distinct numbers.
+
+    Parameters
+    ----------
+    max_iter : int or None
+        Number of iterations, each one sweep over all rows.
+    tol : float
+        Relative tolerance of both residuals.
+    n_inner : int
+        Frank-Wolfe steps per row and iteration.
+    rho : float
+        First penalty.
+    adapt_every, factor, ratio : int, float, float
+        Every so many iterations the penalty is multiplied (divided) by ``factor`` if the primal
+        residual exceeds ``ratio`` times the dual one (or the reverse).
+    """
+
+    max_iter: int | None = None
+    tol: float = 1e-3
+    n_inner: int = 50
+    rho: float = 1.0
+    adapt_every: int = 10
+    factor: float = 2.0
+    ratio: float = 10.0
+    absolute_tol: float = 1e-4
+    gap_tol: float = 1e-6
+    curvature_tol: float = 1e-12
+
+    def solve(self, problem, rows, targets):
+        """Iterate on these rows; as `NewtonSolver.solve`, but the targets may be infeasible."""
+        if rows.is_weighted:
+            raise ValueError(
+                "solver='admm' does not take sample_weight: the paper's algorithm counts rows. "
+                "Use solver='newton'."
+            )
+        max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
+        cell_sizes = np.outer(problem.anchors_per_cluster, rows.group_sizes)
+        Z = np.full((rows.n_rows, problem.n_anchors), 1.0 / problem.n_anchors)
+        state = _State(
+            multipliers=np.zeros(targets.shape),
+            shift=np.zeros(targets.shape),
+            mass=cell_sizes / problem.n_anchors,
+            rho=self.rho,
+        )
+        history = []
+        converged = False
+        for iteration in range(1, max_iter + 1):
+            state, record = self._iterate(problem, rows, targets, cell_sizes, Z, state)
+            history.append({"sweep": iteration, **record})
+            scale = np.sqrt(Z.size)
+            primal_limit = scale * self.absolute_tol + self.tol * record["norm"]
+            dual_limit = scale * self.absolute_tol + self.tol * record["multiplier_norm"]
+            if record["r"] <= primal_limit and record["s"] <= dual_limit:
+                converged = True
+                break
+            # Frozen in the second half: convergence needs a penalty that settles.
+            if iteration % self.adapt_every == 0 and iteration <= max_iter // 2:
+                state = self._adapted(state, record)
+        return self._result(problem, rows, targets, Z, state, history, converged)
+
+    def _iterate(self, problem, rows, targets, cell_sizes, Z, state):
+        twice_Q = 2.0 * problem.Q
+        by_anchor = problem.anchor_labels
+        shift = np.ascontiguousarray(state.shift[by_anchor].T)
+        prices = np.ascontiguousarray(state.multipliers[by_anchor].T)
+
+        def kernel(block):
+            mass = np.zeros(targets.shape)
+            own = Z[block.start : block.stop]
+            products = problem.products(block.X)
+            squared = kernels.update_weights(
+                own, products, block.group_codes, twice_Q, state.rho, shift, prices,
+                self.n_inner, self.gap_tol, self.curvature_tol, by_anchor, mass,
+            )  # fmt: skip
+            value = kernels.objective(own, products, twice_Q)
+            value += ((block.X - problem.center) ** 2).sum()
+            return mass, np.array([squared, value, (own**2).sum()])
+
+        mass, (squared_change, objective, squared_norm) = rows.sum(kernel)
+        new_shift = np.divide(
+            targets - mass, cell_sizes, out=np.zeros(targets.shape), where=cell_sizes > 0
+        )
+        # ||E - E_old||^2 with E = Z + v: the cross term needs block sums only.
+        moved = new_shift - state.shift
+        cross = 2.0 * (moved * (mass - state.mass)).sum()
+        squared_E = squared_change + cross + (cell_sizes * moved**2).sum()
+        multipliers = state.multipliers - state.rho * new_shift
+        primal = np.sqrt((cell_sizes * new_shift**2).sum())
+        penalty = -(multipliers * (targets - mass)).sum() + 0.5 * state.rho * primal**2
+        record = {
+            "objective": objective,
+            "mass_error": float(np.abs(mass - targets).max()),
+            "augmented_lagrangian": float(objective + penalty),
+            "r": float(primal),
+            "s": float(state.rho * np.sqrt(max(0.0, squared_E))),
+            "rho": state.rho,
+            "norm": float(np.sqrt(squared_norm)),
+            "multiplier_norm": float(np.sqrt((cell_sizes * multipliers**2).sum())),
+        }
+        return _State(multipliers, new_shift, mass, state.rho), record
+
+    def _adapted(self, state, record):
+        rho = state.rho
+        if record["r"] > self.ratio * record["s"]:
+            rho = min(rho * self.factor, LARGEST_RHO)
+        elif record["s"] > self.ratio * record["r"]:
+            rho /= self.factor
+        return _State(state.multipliers, state.shift, state.mass, rho)
+
+    def _result(self, problem, rows, targets, Z, state, history, converged):
+        soft_labels = np.zeros((rows.n_rows, problem.n_clusters))
+        for l in range(problem.n_clusters):
+            soft_labels[:, l] = Z[:, problem.anchor_labels == l].sum(axis=1)
+        return GraphResult(
+            multipliers=state.multipliers,
+            soft_labels=soft_labels,
+            mass=state.mass,
+            mass_error=history[-1]["mass_error"],
+            objective=history[-1]["objective"],
+            duality_gap=float((state.multipliers * (targets - state.mass)).sum()),
+            converged=converged,
+            n_iter=len(history),
+            history=history,
+        )
+
+
+@dataclass(frozen=True)
+class _State:
+    multipliers: np.ndarray
+    shift: np.ndarray
+    mass: np.ndarray
+    rho: float
+
+
+def warn_not_converged(result, stacklevel=3):
+    """Say, in samples, how far from its targets a graph is that did not converge."""
+    if not result.converged:
+        warnings.warn(
+            f"The anchor graph did not converge in {result.n_iter} sweeps: a cell's soft mass is "
+            f"{result.mass_error:.4g} samples away from its target. Raise max_iter, or use "
+            "solver='newton' with a feasible target.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )

@@ -1,0 +1,271 @@
+"""Exact solver of the anchor graph: Newton's method on the dual.
+
+For multipliers mu (clusters × groups) every row solves its program on its own::
+
+    z_i(mu) = argmin over the simplex of ||x_i - H'z||^2 + alpha ||z||^2 + sum_j mu[l_j, g_i] z_j
+
+The dual is concave and piecewise quadratic with gradient ``mass(mu) - targets``. Groups do
+not interact, so a sweep over the rows yields, for each group, a gradient of c entries and
+a c × c second derivative: everything a trust-region Newton step needs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor.graph._result import GraphResult
+from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver
+
+# Rows per group on which the multipliers are estimated before the first full sweep.
+SAMPLE_ROWS_PER_GROUP = 4_000
+DEFAULT_MAX_ITER = 100
+
+
+@dataclass(frozen=True)
+class NewtonSolver:
+    """Dual Newton method with exact row solvers.
+
+    Parameters
+    ----------
+    max_iter : int or None
+        Largest number of sweeps over all rows.
+    tol : float
+        Largest ``|mass - targets|`` of a cell, relative to its group's weight.
+    """
+
+    max_iter: int | None = None
+    tol: float = 1e-3
+
+    def solve(self, problem, rows, targets):
+        """Solve the problem on these rows.
+
+        Parameters
+        ----------
+        problem : AnchorGraphProblem
+        rows : MemoryRows
+        targets : ndarray of shape (n_clusters, n_groups)
+            Each column sums to its group's weight.
+
+        Returns
+        -------
+        result : GraphResult
+        """
+        max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
+        allowed = allowed_anchors(problem, targets)
+        multipliers = np.zeros(targets.shape)
+        sample, sample_targets = _sample(rows, targets)
+        row_solver = choose_row_solver(problem, sample, multipliers, targets)
+        if sample is not rows:
+            ascent = _DualAscent(problem, sample, sample_targets, allowed, row_solver)
+            multipliers = ascent.run(multipliers, max_iter, max(self.tol, 1e-3)).multipliers
+            row_solver = choose_row_solver(problem, sample, multipliers, targets)
+        ascent = _DualAscent(problem, rows, targets, allowed, row_solver)
+        return ascent.run(multipliers, max_iter, self.tol)
+
+
+def sufficient_multipliers(problem, rows, targets, multipliers):
+    """Multipliers under which no row wants an anchor of a cell whose target is zero.
+
+    These cells are excluded while solving, since any large enough value is optimal for
+    them. The one given is large enough for all rows that are no farther from the anchors
+    than these.
+    """
+    excluded = (targets <= 0) & (targets.sum(axis=0) > 0)
+    if not excluded.any():
+        return multipliers
+    radius = np.sqrt(max(((b.X - problem.center) ** 2).sum(axis=1).max() for b in rows.blocks()))
+    reach = np.sqrt((problem.H**2).sum(axis=1).max())
+    margin = 4.0 * reach * (radius + reach) + 2.0 * problem.alpha
+    highest = np.where(excluded, -np.inf, multipliers).max(axis=0)
+    return np.where(excluded, highest + margin, multipliers)
+
+
+class _DualAscent:
+    """The iteration on one set of rows."""
+
+    def __init__(self, problem, rows, targets, allowed, row_solver):
+        self.problem = problem
+        self.rows = rows
+        self.targets = targets
+        self.allowed = allowed
+        self.row_solver = row_solver
+        self.soft_labels = np.empty((rows.n_rows, problem.n_clusters))
+        self.n_sweeps = 0
+
+    def run(self, multipliers, max_iter, tol):
+        everyone = np.ones(self.rows.n_groups, dtype=bool)
+        state = self._sweep(multipliers, everyone)
+        limit = tol * self.rows.group_sizes
+        mean_diagonal = np.trace(self.problem.Q) / self.problem.n_anchors
+        radius = np.full(self.rows.n_groups, 4.0 * mean_diagonal)
+        history = [self._record(state)]
+        written = everyone.copy()  # groups whose soft labels belong to the current state
+        while self.n_sweeps < max_iter:
+            active = np.abs(state.mass - self.targets).max(axis=0) > limit
+            if not active.any():
+                break
+            step, predicted = self._steps(state, radius, active)
+            trial = self._sweep(state.multipliers + step, active)
+            better = self._accept(state, trial, step, predicted, radius, active)
+            written = np.where(active, better, written)
+            state = state.replaced(trial, better)
+            history.append(self._record(state))
+            if np.all(radius[active] < 1e-14 * (1 + np.abs(state.multipliers).max())):
+                break
+        if not written.all():
+            self._sweep(state.multipliers, ~written)
+        return self._result(state, limit, history)
+
+    def _sweep(self, multipliers, active):
+        """Solve the rows of the active groups; the other groups' columns are meaningless."""
+        self.n_sweeps += 1
+        soft_labels = self.soft_labels
+
+        def kernel(block):
+            own = soft_labels[block.start : block.stop]
+            return self.row_solver.sweep(block, multipliers, self.allowed, active, own)
+
+        mass, curvature, value, counts = self.rows.sum(kernel)
+        if counts[1] > 0:
+            raise RuntimeError(
+                f"{int(counts[1])} of {self.rows.n_rows} rows could not be expressed by the "
+                f"anchors within the step limit; alpha={self.problem.alpha:.3g} may be too small for "
+                "these features."
+            )
+        dual = value - np.einsum("lr,lr->r", multipliers, self.targets)
+        return _State(multipliers, mass, curvature, dual)
+
+    def _steps(self, state, radius, active):
+        step = np.zeros_like(state.multipliers)
+        predicted = np.zeros(len(radius))
+        for r in np.flatnonzero(active):
+            cells = self.targets[:, r] > 0
+            gradient = (state.mass - self.targets)[cells, r]
+            # The kernels sum twice the second derivative.
+            curvature = 0.5 * state.curvature[r][np.ix_(cells, cells)]
+            step[cells, r], predicted[r] = trust_region_step(gradient, curvature, radius[r])
+        return step, predicted
+
+    def _accept(self, state, trial, step, predicted, radius, active):
+        """Groups whose step is kept; their trust radius follows the model's quality."""
+        gained = trial.dual - state.dual
+        # Differences below this are rounding errors of sums over all rows.
+        noise = 1e-13 * (np.abs(trial.dual) + np.abs(state.dual) + self.rows.group_sizes)
+        error = np.abs(state.mass - self.targets).max(axis=0)
+        trial_error = np.abs(trial.mass - self.targets).max(axis=0)
+        in_noise = predicted <= 100 * noise
+        better = np.where(in_noise, trial_error < error, gained >= 1e-4 * predicted)
+        better &= active
+        length = np.linalg.norm(step, axis=0)
+        agrees = better & (gained >= 0.5 * predicted)
+        radius[agrees] = np.maximum(radius[agrees], 4.0 * length[agrees])
+        poor = active & ~agrees
+        radius[poor] = np.where(better[poor], 0.5, 0.25) * np.minimum(radius, length)[poor]
+        return better
+
+    def _record(self, state):
+        gap = float((state.multipliers * (self.targets - state.mass)).sum())
+        return {
+            "sweep": self.n_sweeps,
+            "objective": float(state.dual.sum()) + gap + self._constant,
+            "mass_error": float(np.abs(state.mass - self.targets).max()),
+        }
+
+    @property
+    def _constant(self):
+        """The rows' squared norms, which the kernels leave out."""
+        if not hasattr(self, "_squares"):
+            center = self.problem.center
+            (squares,) = self.rows.sum(
+                lambda block: (block.weights @ ((block.X - center) ** 2).sum(axis=1),)
+            )
+            self._squares = float(squares)
+        return self._squares
+
+    def _result(self, state, limit, history):
+        errors = np.abs(state.mass - self.targets)
+        gap = float((state.multipliers * (self.targets - state.mass)).sum())
+        return GraphResult(
+            multipliers=state.multipliers,
+            soft_labels=self.soft_labels,
+            mass=state.mass,
+            mass_error=float(errors.max()),
+            objective=history[-1]["objective"],
+            duality_gap=gap,
+            converged=bool(np.all(errors.max(axis=0) <= limit)),
+            n_iter=self.n_sweeps,
+            history=history,
+        )
+
+
+@dataclass(frozen=True)
+class _State:
+    multipliers: np.ndarray
+    mass: np.ndarray
+    curvature: np.ndarray
+    dual: np.ndarray
+
+    def replaced(self, trial, better):
+        """The trial's values for the groups where it is better."""
+        return _State(
+            np.where(better, trial.multipliers, self.multipliers),
+            np.where(better, trial.mass, self.mass),
+            np.where(better[:, None, None], trial.curvature, self.curvature),
+            np.where(better, trial.dual, self.dual),
+        )
+
+
+def trust_region_step(gradient, curvature, radius):
+    """Maximise ``gradient's - s'curvature s / 2`` over ``||s|| <= radius``.
+
+    Exact, by the eigenvectors of the small matrix: the ridge that shortens the step to the
+    radius is found by bisection. A direction without curvature, that of a
+    cluster whose mass does not react, is followed to the radius.
+
+    Returns
+    -------
+    step : ndarray
+    predicted : float
+        The model's gain.
+    """
+    values, vectors = np.linalg.eigh(curvature)
+    values = np.maximum(values, 0.0)
+    g = vectors.T @ gradient
+    # Prices that rise together change nothing: the gradient has no part there but noise.
+    g[np.abs(g) < 1e-14 * np.abs(g).max(initial=0.0)] = 0.0
+    tiny = 1e-14 * max(values.max(initial=0.0), 1e-300)
+
+    def step_for(ridge):
+        denominator = np.maximum(values + ridge, tiny)
+        return np.where(g == 0.0, 0.0, g / denominator)
+
+    s = step_for(0.0)
+    ridge = 0.0
+    if np.linalg.norm(s) > radius:
+        low, high = 0.0, np.linalg.norm(g) / radius
+        for _ in range(100):
+            ridge = 0.5 * (low + high)
+            s = step_for(ridge)
+            if abs(np.linalg.norm(s) - radius) <= 1e-3 * radius:
+                break
+            low, high = (ridge, high) if np.linalg.norm(s) > radius else (low, ridge)
+    predicted = float(g @ s - 0.5 * (values * s) @ s)
+    return vectors @ s, predicted
+
+
+def _sample(rows, targets):
+    """Evenly spaced rows of each group, with targets in proportion; all rows if they are few."""
+    by_group = np.argsort(rows.group_codes, kind="stable")
+    ends = np.cumsum(np.bincount(rows.group_codes, minlength=rows.n_groups))
+    members = np.split(by_group, ends[:-1])
+    chosen = [own[:: max(1, len(own) // SAMPLE_ROWS_PER_GROUP)] for own in members]
+    if sum(map(len, chosen)) > rows.n_rows // 4:
+        return rows, targets
+    sample = rows.subset(np.sort(np.concatenate(chosen)))
+    scale = np.divide(
+        sample.group_sizes,
+        rows.group_sizes,
+        out=np.zeros(rows.n_groups),
+        where=rows.group_sizes > 0,
+    )
+    return sample, targets * scale

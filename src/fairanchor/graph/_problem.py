@@ -1,0 +1,77 @@
+"""The anchor graph's optimisation problem, without its solution."""
+
+import warnings
+
+import numpy as np
+
+# Bounds of alpha relative to the anchors' mean squared norm: below, the matrix of the rows'
+# programs is singular in double precision; above, all rows would be rounded to one and
+# the same combination of anchors.
+SMALLEST_ALPHA = 1e-12
+LARGEST_ALPHA = 1e9
+
+
+class AnchorGraphProblem:
+    """Write each row as a convex combination of anchors::
+
+        minimise  sum_i w_i (||x_i - H'z_i||^2 + alpha ||z_i||^2)   over z_i in the simplex
+        subject to  sum of w_i z_ij over rows i of group r and anchors j of cluster l = t[l, r]
+
+    Parameters
+    ----------
+    anchors : ndarray of shape (n_anchors, n_features)
+        H.
+    anchor_labels : ndarray of shape (n_anchors,)
+        Cluster of each anchor.
+    n_clusters : int
+    alpha : float
+        Ridge weight, in squared units of the features.
+
+    Attributes
+    ----------
+    center : ndarray of shape (n_features,)
+        Mean of the anchors. Since the weights of a row sum to one, the problem does not
+        change when all is measured from there, and the products do not cancel.
+    H : ndarray of shape (n_anchors, n_features)
+        Anchors relative to ``center``.
+    Q : ndarray of shape (n_anchors, n_anchors)
+        ``HH' + alpha I``.
+    """
+
+    def __init__(self, anchors, anchor_labels, n_clusters, alpha):
+        self.anchors = anchors
+        self.anchor_labels = np.asarray(anchor_labels, dtype=np.int64)
+        self.n_clusters = n_clusters
+        self.n_anchors = len(anchors)
+        self.center = anchors.mean(axis=0)
+        self.H = anchors - self.center
+        gram = self.H @ self.H.T
+        self.alpha = _effective_alpha(alpha, np.trace(gram) / self.n_anchors)
+        self.Q = gram + self.alpha * np.eye(self.n_anchors)
+
+    @property
+    def anchors_per_cluster(self):
+        return np.bincount(self.anchor_labels, minlength=self.n_clusters)
+
+    def products(self, X):
+        """Inner products of rows and anchors, measured from ``center``."""
+        return (X - self.center) @ self.H.T
+
+    def half_prices(self, multipliers):
+        """Linear price of each anchor for each group, shape (n_groups, n_anchors)."""
+        return np.ascontiguousarray(0.5 * multipliers[self.anchor_labels].T)
+
+
+def _effective_alpha(alpha, mean_square):
+    if mean_square == 0.0:
+        return alpha if alpha > 0 and np.isfinite(alpha) else 1.0
+    effective = min(max(alpha, SMALLEST_ALPHA * mean_square), LARGEST_ALPHA * mean_square)
+    if effective != alpha:
+        warnings.warn(
+            f"alpha is {alpha / mean_square:.1e} times the anchors' mean squared norm; "
+            f"{effective / mean_square:.0e} times is used, the nearest value that double "
+            "precision can tell from none at all. Standardise the features or change alpha.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return effective

@@ -1,0 +1,52 @@
+"""What every solver of the anchor graph returns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Entries of a history that are in squared units of the features.
+SQUARED = {"objective", "augmented_lagrangian", "s", "rho", "multiplier_norm"}
+
+
+@dataclass(frozen=True)
+class GraphResult:
+    """Solution of an `AnchorGraphProblem`.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_clusters, n_groups)
+        Prices of the cells: with them every row solves its program on its own.
+    soft_labels : ndarray of shape (n_rows, n_clusters)
+        Weight of each row on the anchors of each cluster.
+    mass : ndarray of shape (n_clusters, n_groups)
+        The soft labels' sums, to be compared with the targets.
+    mass_error : float
+        Largest ``|mass - targets|``, in samples.
+    objective : float
+        Value of the problem's objective.
+    duality_gap : float
+        Primal minus dual value, ``<multipliers, targets - mass>``; negative is possible as
+        long as the mass is not exact.
+    converged : bool
+    n_iter : int
+        Sweeps over all rows.
+    history : list of dict
+        One record per iteration.
+    """
+
+    multipliers: np.ndarray
+    soft_labels: np.ndarray
+    mass: np.ndarray
+    mass_error: float
+    objective: float
+    duality_gap: float
+    converged: bool
+    n_iter: int
+    history: list
+
+    def history_in_units_of(self, scale):
+        """The history for rows that were not multiplied by ``scale``."""
+        return [
+            {name: v / scale / scale if name in SQUARED else v for name, v in record.items()}
+            for record in self.history
+        ]
