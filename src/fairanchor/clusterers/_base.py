@@ -67,7 +67,8 @@ def check_rows(estimator, X, *, reset=True):
     X = validate_data(
         estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
     )
-    finite = np.isfinite(X.sum(axis=0))  # a sum is finite only if all its terms are, or overflows
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
     for j in np.flatnonzero(~finite):
         bad = np.flatnonzero(~np.isfinite(X[:, j]))
         if len(bad):
