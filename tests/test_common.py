@@ -58,7 +58,15 @@ def with_groups(estimator):
 
         return call
 
-    names = ["fit", "fit_predict", "fit_transform", "predict", "predict_proba", "transform", "score"]
+    names = [
+        "fit",
+        "fit_predict",
+        "fit_transform",
+        "predict",
+        "predict_proba",
+        "transform",
+        "score",
+    ]
     methods = {name: with_keyword(name) for name in names if hasattr(base, name)}
     grouped = type(f"{base.__name__}", (base,), {"__init__": base.__init__, **methods})
     # Pickling looks classes up by their module and name.

@@ -12,6 +12,9 @@ _PUBLIC = {
     "AnchorFairClustering": "fairanchor._anchor_clustering",
     "FairKMeans": "fairanchor.clusterers",
     "FairSpectralClustering": "fairanchor.clusterers",
+    "FairnessFirstClustering": "fairanchor.clusterers",
+    "OneStageFairSpectralClustering": "fairanchor.clusterers",
+    "VariationalFairClustering": "fairanchor.clusterers",
     "FairnessWarning": "fairanchor.exceptions",
 }
 

@@ -69,8 +69,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
     n_clusters : int, default=8
         Number of clusters.
     clusterer : str, estimator or callable, default="fair_kmeans"
-        What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, an estimator with ``fit`` and
-        ``labels_`` (scikit-learn's clusterers are), which is cloned, or a callable
+        What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, ``"vfc"``, ``"fmsc"``,
+        ``"fairlets"`` or ``"ffc"`` for the estimators of this library with their defaults; an
+        estimator with ``fit`` and ``labels_`` (scikit-learn's clusterers are such), which is
+        cloned; or a callable
         ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
     n_anchors : int or "auto", default="auto"
         Number of anchors; by default 20 per group, at least 4 per cluster.

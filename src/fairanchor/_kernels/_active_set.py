@@ -14,6 +14,10 @@ from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE
 
+# An anchor that the support nearly contains already: the updates of K have lost the digits
+# of what is left of it.
+SMALL_PIVOT = 1e-5
+
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def best_vertex(b, Q, allowed):
@@ -35,7 +39,7 @@ def magnitude(b, Q):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _enter(j, size, Q, support, K, u):
+def _enter(j, size, Q, support, K, u, work):
     """Border K with anchor j."""
     u[0] = K[0, 0]
     for a in range(1, size + 1):
@@ -45,9 +49,11 @@ def _enter(j, size, Q, support, K, u):
         for a in range(1, size + 1):
             total += K[p, a] * Q[support[a - 1], j]
         u[p] = total
-    pivot = Q[j, j] - u[0]
-    for a in range(1, size + 1):
-        pivot -= Q[support[a - 1], j] * u[a]
+    pivot = _pivot(j, size, Q, support, u)
+    if pivot < SMALL_PIVOT * Q[j, j]:
+        for _ in range(2):
+            _refine_border(j, size, Q, support, K, u, work)
+        pivot = _pivot(j, size, Q, support, u)
     for p in range(size + 1):
         scaled = u[p] / pivot
         for q in range(size + 1):
@@ -56,6 +62,31 @@ def _enter(j, size, Q, support, K, u):
         K[size + 1, p] = -scaled
     K[size + 1, size + 1] = 1.0 / pivot
     support[size] = j
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _pivot(j, size, Q, support, u):
+    pivot = Q[j, j] - u[0]
+    for a in range(1, size + 1):
+        pivot -= Q[support[a - 1], j] * u[a]
+    return pivot
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _refine_border(j, size, Q, support, K, u, work):
+    """Correct u, the solution for the border of anchor j, by its residual."""
+    work[0] = 1.0
+    for a in range(1, size + 1):
+        work[0] -= u[a]
+    for p in range(1, size + 1):
+        row = Q[support[p - 1]]
+        total = row[j] - u[0]
+        for a in range(1, size + 1):
+            total -= row[support[a - 1]] * u[a]
+        work[p] = total
+    for p in range(size + 1):
+        for a in range(size + 1):
+            u[p] += K[p, a] * work[a]
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -92,7 +123,7 @@ def _gradient(b, Q, support, size, z, gradient):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, u):
+def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, residual, u):
     """Solve one row's program.
 
     Parameters
@@ -105,7 +136,7 @@ def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, u):
     tolerance : float
         A reduced gradient above minus this, relative to the terms it is made of, is
         non-negative.
-    support, z, K, gradient, u : ndarrays
+    support, z, K, gradient, residual, u : ndarrays
         Work space; ``support[:size]`` and ``z[:size]`` hold the solution, K its inverse.
 
     Returns
@@ -125,28 +156,42 @@ def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, u):
     z[0] = 1.0
     K[0, 0], K[0, 1], K[1, 0], K[1, 1] = -Q[first, first], 1.0, 1.0, 0.0
     multiplier = 0.0
+    n_rejected, n_refined = 0, 0
     for _ in range(20 + 10 * m):
         _gradient(b, Q, support, size, z, gradient)
-        multiplier = 0.0
-        for a in range(size):
-            multiplier += z[a] * gradient[support[a]]
-        _refine(multiplier, size, support, z, K, gradient, u)
+        multiplier = _residual_on_support(size, support, z, gradient, residual)
         for a in range(size):
             gradient[support[a]] = np.inf
         entering, lowest = -1, multiplier - tolerance
         for j in range(m):
             if allowed[j] and gradient[j] < lowest:
                 entering, lowest = j, gradient[j]
-        if entering < 0:
-            return size, multiplier, True
-        _enter(entering, size, Q, support, K, u)
-        z[size] = 0.0
-        size += 1
-        size = _restore_feasibility(b, size, support, z, K, u)
-        if not _contains(support, size, entering):
-            # It gained nothing but rounding errors: the point before was optimal.
-            return size, multiplier, True
+        if entering >= 0:
+            _enter(entering, size, Q, support, K, u, gradient)
+            z[size] = 0.0
+            residual[size] = multiplier - lowest
+            size += 1
+        # Without an anchor to enter this is a last step of iterative refinement.
+        size, multiplier = _move(b, Q, multiplier, size, support, z, K, gradient, residual, u)
+        if entering >= 0 and not _contains(support, size, entering):
+            n_rejected += 1
+        # Rejected twice, it promised nothing but rounding errors.
+        if entering < 0 or n_rejected >= 2:
+            if _normalise(z, size) <= 1e-13 or n_refined == 4:
+                return size, multiplier, True
+            n_refined += 1
     return size, multiplier, False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _normalise(z, size):
+    """Make the weights sum to one; return by how much they did not."""
+    total = 0.0
+    for a in range(size):
+        total += z[a]
+    for a in range(size):
+        z[a] /= total
+    return abs(total - 1.0)
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -158,37 +203,70 @@ def _contains(support, size, j):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _refine(multiplier, size, support, z, K, gradient, u):
-    """One step of iterative refinement, so that errors of the updates of K do not add up."""
-    missing = 1.0
+def _residual_on_support(size, support, z, gradient, residual):
+    """Write how far the gradient is from constant; return its mean under z."""
+    multiplier = 0.0
     for a in range(size):
-        missing -= z[a]
-        u[a] = multiplier - gradient[support[a]]
-    for k in range(size):
-        correction = K[k + 1, 0] * missing
-        for a in range(size):
-            correction += K[k + 1, a + 1] * u[a]
-        z[k] = max(0.0, z[k] + correction)
+        multiplier += z[a] * gradient[support[a]]
+    for a in range(size):
+        residual[a] = multiplier - gradient[support[a]]
+    return multiplier
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _restore_feasibility(b, size, support, z, K, u):
-    """Go towards the best point of the support's plane, dropping anchors that reach zero."""
+def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
+    """Go towards the best point of the support's plane, dropping anchors that reach zero.
+
+    The way is found from residuals, so that errors of the updates of K do not add up.
+    """
     while True:
+        missing = 1.0
+        for a in range(size):
+            missing -= z[a]
         step, leaving = 1.0, -1
         for k in range(size):
-            u[k] = K[k + 1, 0]
+            change = K[k + 1, 0] * missing
             for a in range(size):
-                u[k] -= K[k + 1, a + 1] * b[support[a]]
-            if u[k] <= 0.0 and z[k] < step * (z[k] - u[k]):
-                step, leaving = z[k] / (z[k] - u[k]), k
+                change += K[k + 1, a + 1] * residual[a]
+            u[k] = change
+            if z[k] + step * change < 0.0:
+                step, leaving = z[k] / -change, k
         for k in range(size):
-            z[k] += step * (u[k] - z[k])
+            z[k] += step * u[k]
         if leaving < 0:
-            return size
+            multiplier -= K[0, 0] * missing
+            for a in range(size):
+                multiplier -= K[0, a + 1] * residual[a]
+            return size, multiplier
         z[leaving] = 0.0
         _leave(leaving, size, support, z, K, u)
         size -= 1
+        for a in range(size):
+            total = b[support[a]]
+            for c in range(size):
+                total += Q[support[a], support[c]] * z[c]
+            gradient[support[a]] = total
+        multiplier = _residual_on_support(size, support, z, gradient, residual)
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def add_row(
+    w, r, b, size, multiplier, support, z, K, anchor_labels, soft_labels, mass, curvature, value
+):
+    """Write a solved row's soft labels, and add the row to the sums of its group r."""
+    n_clusters = mass.shape[0]
+    for l in range(n_clusters):
+        soft_labels[l] = 0.0
+    linear = 0.0
+    for a in range(size):
+        l = anchor_labels[support[a]]
+        soft_labels[l] += z[a]
+        linear += b[support[a]] * z[a]
+        for c in range(size):
+            curvature[r, l, anchor_labels[support[c]]] += w * K[a + 1, c + 1]
+    for l in range(n_clusters):
+        mass[l, r] += w * soft_labels[l]
+    value[r] += w * (multiplier + linear)
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -222,36 +300,26 @@ def sweep(
     n_unsolved : int
     """
     m = Q.shape[0]
-    n_clusters = mass.shape[0]
     support = np.empty(m + 1, dtype=np.int64)
     z, b = np.empty(m + 1), np.empty(m)
-    gradient, u = np.empty(m), np.empty(m + 2)
+    gradient, residual, u = np.empty(m), np.empty(m + 1), np.empty(m + 2)
     K = np.empty((m + 2, m + 2))
     total_support, n_unsolved = 0, 0
     for i in range(products.shape[0]):
         r = group_codes[i]
         if not active[r]:
             continue
-        w = weights[i]
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
         size, multiplier, solved = solve_row(
-            b, Q, allowed[r], tolerance, support, z, K, gradient, u
+            b, Q, allowed[r], tolerance, support, z, K, gradient, residual, u
         )
         total_support += size
         n_unsolved += not solved
-        for l in range(n_clusters):
-            soft_labels[i, l] = 0.0
-        linear = 0.0
-        for a in range(size):
-            l = anchor_labels[support[a]]
-            soft_labels[i, l] += z[a]
-            linear += b[support[a]] * z[a]
-            for c in range(size):
-                curvature[r, l, anchor_labels[support[c]]] += w * K[a + 1, c + 1]
-        for l in range(n_clusters):
-            mass[l, r] += w * soft_labels[i, l]
-        value[r] += w * (multiplier + linear)
+        add_row(
+            weights[i], r, b, size, multiplier, support, z, K, anchor_labels, soft_labels[i],
+            mass, curvature, value,
+        )  # fmt: skip
     return total_support, n_unsolved
 
 
@@ -261,13 +329,13 @@ def weights_of_rows(products, group_codes, Q, half_prices, allowed, tolerance, Z
     m = Q.shape[0]
     support = np.empty(m + 1, dtype=np.int64)
     z, b = np.empty(m + 1), np.empty(m)
-    gradient, u = np.empty(m), np.empty(m + 2)
+    gradient, residual, u = np.empty(m), np.empty(m + 1), np.empty(m + 2)
     K = np.empty((m + 2, m + 2))
     for i in range(products.shape[0]):
         r = group_codes[i]
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             Z[i, j] = 0.0
-        size, _, _ = solve_row(b, Q, allowed[r], tolerance, support, z, K, gradient, u)
+        size, _, _ = solve_row(b, Q, allowed[r], tolerance, support, z, K, gradient, residual, u)
         for a in range(size):
             Z[i, support[a]] = z[a]

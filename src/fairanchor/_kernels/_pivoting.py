@@ -7,12 +7,15 @@ progress only the one with the largest index changes side, which cannot cycle.
 
 If D is the smaller side, the solution starts from that on all anchors, ``z0 = k - Mb``,
 and only the system ``M_DD u = -z0_D`` is solved. Else it is ``Q_FF``'s.
+
+Both lose digits where the linear term is very large compared with the ridge: such rows
+are left to the active set, which refines its solution.
 """
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import NUMBA_CACHE, _active_set
 from fairanchor._kernels._active_set import best_vertex, magnitude
 
 
@@ -56,7 +59,8 @@ def _backward(L, size, x):
 def _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e):
     """Weights on F and reduced gradients on D from the system of F."""
     m = b.shape[0]
-    _factorise(Q, free, n_free, L)
+    if not _factorise(Q, free, n_free, L):
+        return False
     for p in range(n_free):
         x[p] = -b[free[p]]
         e[p] = 1.0
@@ -78,14 +82,15 @@ def _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e):
         column = Q[free[p]]
         for j in range(m):
             reduced[j] += weight * column[j]
-    return multiplier
+    return True
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x):
     """Weights on F and reduced gradients on D from the system of D."""
     m = z0.shape[0]
-    _factorise(M, dropped, n_dropped, L)
+    if not _factorise(M, dropped, n_dropped, L):
+        return False
     for p in range(n_dropped):
         x[p] = -z0[dropped[p]]
     _forward(L, n_dropped, x)
@@ -101,6 +106,7 @@ def _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x):
     for p in range(n_dropped):
         z[dropped[p]] = 0.0
         reduced[dropped[p]] = x[p]
+    return True
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -117,7 +123,18 @@ def _split(is_free, free, dropped):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(b, z0, Q, M, allowed, tolerance, is_free, free, dropped, z, reduced, L, x, e):
+def _normalise(free, n_free, z):
+    total = 0.0
+    for p in range(n_free):
+        total += z[free[p]]
+    for p in range(n_free):
+        z[free[p]] /= total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def solve_row(
+    b, z0, Q, M, allowed, tolerance, largest, is_free, free, dropped, z, reduced, L, x, e
+):
     """Solve one row's program; ``z`` holds the solution and ``free`` its support.
 
     Returns
@@ -126,9 +143,13 @@ def solve_row(b, z0, Q, M, allowed, tolerance, is_free, free, dropped, z, reduce
     by_free : bool
         Whether L is the factor of ``Q_FF`` (else of ``M_DD``).
     solved : bool
+        False also if the terms of the gradient exceed ``largest``: nothing is tried then.
     """
     m = b.shape[0]
-    tolerance *= magnitude(b, Q)
+    size_of_terms = magnitude(b, Q)
+    if size_of_terms > largest:
+        return 0, True, False
+    tolerance *= size_of_terms
     n_free = 0
     for j in range(m):
         is_free[j] = allowed[j] and z0[j] > 0.0
@@ -141,15 +162,18 @@ def solve_row(b, z0, Q, M, allowed, tolerance, is_free, free, dropped, z, reduce
         n_free, n_dropped = _split(is_free, free, dropped)
         by_free = n_free <= n_dropped
         if by_free:
-            _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e)
+            definite = _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e)
         else:
-            _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x)
+            definite = _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x)
+        if not definite:
+            break
         n_wrong, last_wrong = 0, -1
         for j in range(m):
             if allowed[j] and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
                 n_wrong += 1
                 last_wrong = j
         if n_wrong == 0:
+            _normalise(free, n_free, z)
             return n_free, by_free, True
         if n_wrong < fewest:
             fewest, patience = n_wrong, 3
@@ -211,13 +235,14 @@ def _add_curvature(
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
     products, starts, group_codes, weights, active, Q, M, half_prices, price_starts, allowed,
-    anchor_labels, cluster_M, cluster_curvature, tolerance,
+    anchor_labels, cluster_M, cluster_curvature, tolerance, largest,
     soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """As `_active_set.sweep`; ``starts - price_starts`` are the solutions on all anchors.
 
     ``cluster_M`` and ``cluster_curvature`` are M with its rows, and with rows and columns,
-    summed over the anchors of each cluster.
+    summed over the anchors of each cluster. Rows with terms above ``largest``, and those that
+    pivoting does not solve, are solved by the active set.
     """
     m = Q.shape[0]
     n_clusters = mass.shape[0]
@@ -226,48 +251,70 @@ def sweep(
     is_free = np.empty(m, dtype=np.bool_)
     free, dropped = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     L, columns = np.empty((m, m)), np.empty((n_clusters, m))
+    support, own_z, K = np.empty(m + 1, dtype=np.int64), np.empty(m + 1), np.empty((m + 2, m + 2))
+    residual, u = np.empty(m + 1), np.empty(m + 2)
     total_support, n_unsolved = 0, 0
     for i in range(products.shape[0]):
         r = group_codes[i]
         if not active[r]:
             continue
-        w = weights[i]
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             z0[j] = starts[i, j] - price_starts[r, j]
         n_free, by_free, solved = solve_row(
-            b, z0, Q, M, allowed[r], tolerance, is_free, free, dropped, z, reduced, L, x, e
+            b, z0, Q, M, allowed[r], tolerance, largest, is_free, free, dropped, z, reduced, L, x, e
         )
+        if solved:
+            _add_row(
+                weights[i], r, b, Q, by_free, free, n_free, dropped, z, anchor_labels, cluster_M,
+                cluster_curvature, L, x, columns, soft_labels[i], mass, curvature, value,
+            )  # fmt: skip
+        else:
+            n_free, multiplier, solved = _active_set.solve_row(
+                b, Q, allowed[r], tolerance, support, own_z, K, reduced, residual, u
+            )
+            _active_set.add_row(
+                weights[i], r, b, n_free, multiplier, support, own_z, K, anchor_labels,
+                soft_labels[i], mass, curvature, value,
+            )  # fmt: skip
         total_support += n_free
         n_unsolved += not solved
-        for l in range(n_clusters):
-            soft_labels[i, l] = 0.0
-        linear, quadratic = 0.0, 0.0
-        for p in range(n_free):
-            j = free[p]
-            soft_labels[i, anchor_labels[j]] += z[j]
-            linear += b[j] * z[j]
-        # The gradient's value on the support, from the anchor that carries most weight.
-        heaviest = free[0]
-        for p in range(n_free):
-            if z[free[p]] > z[heaviest]:
-                heaviest = free[p]
-        quadratic = b[heaviest]
-        for p in range(n_free):
-            quadratic += Q[heaviest, free[p]] * z[free[p]]
-        for l in range(n_clusters):
-            mass[l, r] += w * soft_labels[i, l]
-        value[r] += w * (quadratic + linear)
-        _add_curvature(
-            w, by_free, free, n_free, dropped, m - n_free, anchor_labels, cluster_M,
-            cluster_curvature, L, x, columns, curvature[r],
-        )  # fmt: skip
     return total_support, n_unsolved
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
+def _add_row(
+    w, r, b, Q, by_free, free, n_free, dropped, z, anchor_labels, cluster_M, cluster_curvature,
+    L, x, columns, soft_labels, mass, curvature, value,
+):  # fmt: skip
+    """Write a solved row's soft labels, and add the row to the sums of its group r."""
+    n_clusters = mass.shape[0]
+    for l in range(n_clusters):
+        soft_labels[l] = 0.0
+    linear = 0.0
+    heaviest = free[0]
+    for p in range(n_free):
+        j = free[p]
+        soft_labels[anchor_labels[j]] += z[j]
+        linear += b[j] * z[j]
+        if z[j] > z[heaviest]:
+            heaviest = j
+    # The gradient's value on the support, from the anchor that carries most weight.
+    multiplier = b[heaviest]
+    for p in range(n_free):
+        multiplier += Q[heaviest, free[p]] * z[free[p]]
+    for l in range(n_clusters):
+        mass[l, r] += w * soft_labels[l]
+    value[r] += w * (multiplier + linear)
+    _add_curvature(
+        w, by_free, free, n_free, dropped, b.shape[0] - n_free, anchor_labels, cluster_M,
+        cluster_curvature, L, x, columns, curvature[r],
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
 def weights_of_rows(
-    products, starts, group_codes, Q, M, half_prices, price_starts, allowed, tolerance, Z
+    products, starts, group_codes, Q, M, half_prices, price_starts, allowed, tolerance, largest, Z
 ):
     """Write the anchor weights of each row of a block."""
     m = Q.shape[0]
@@ -281,6 +328,12 @@ def weights_of_rows(
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             z0[j] = starts[i, j] - price_starts[r, j]
-        solve_row(
-            b, z0, Q, M, allowed[r], tolerance, is_free, free, dropped, Z[i], reduced, L, x, e
-        )
+        _, _, solved = solve_row(
+            b, z0, Q, M, allowed[r], tolerance, largest, is_free, free, dropped, Z[i], reduced,
+            L, x, e,
+        )  # fmt: skip
+        if not solved:
+            alone = slice(i, i + 1)
+            _active_set.weights_of_rows(
+                products[alone], group_codes[alone], Q, half_prices, allowed, tolerance, Z[alone]
+            )

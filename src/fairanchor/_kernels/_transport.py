@@ -248,16 +248,45 @@ def send_excess(scores, weights, labels, totals, prices, slack):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def to_fixed_point(scores, scale, fixed):
+def score_differences(scores, nearest, farthest):
+    """Write how far each row's second largest and its smallest score are below its largest."""
+    for i in range(scores.shape[0]):
+        largest, second, smallest = scores[i, 0], -np.inf, scores[i, 0]
+        for l in range(1, scores.shape[1]):
+            value = scores[i, l]
+            if value > largest:
+                largest, second = value, largest
+            elif value > second:
+                second = value
+            smallest = min(smallest, value)
+        nearest[i] = largest - second
+        farthest[i] = largest - smallest
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def to_fixed_point(scores, scale, lowest, fixed):
     """Write ``scores * scale`` rounded to integers, relative to each row's largest score.
 
     Adding a constant to a row changes no assignment; taking the largest away keeps the
-    digits for the differences, which decide.
+    digits for the differences, which decide. Nothing is written below ``lowest``.
     """
     for i in range(scores.shape[0]):
         largest = scores[i].max()
         for l in range(scores.shape[1]):
-            fixed[i, l] = np.int64(np.rint((scores[i, l] - largest) * scale))
+            value = max((scores[i, l] - largest) * scale, lowest)
+            fixed[i, l] = np.int64(np.rint(value))
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def best_value(scores, weights, prices):
+    """Weighted sum of each row's largest ``scores[i, l] + prices[l]``."""
+    total = 0.0
+    for i in range(scores.shape[0]):
+        best = scores[i, 0] + prices[0]
+        for l in range(1, scores.shape[1]):
+            best = max(best, scores[i, l] + prices[l])
+        total += weights[i] * best
+    return total
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

@@ -18,16 +18,19 @@ def select_kmeans(rows, quotas, seed):
     selected = []
     for r, quota in enumerate(quotas):
         members = np.flatnonzero(rows.group_codes == r)
-        if quota >= len(members):
-            selected.append(members)
+        weightless = rows.weights[members] == 0
+        candidates = members[~weightless]
+        if quota == 0 or quota >= len(candidates):
+            # Rows without weight take the seats that are left.
+            selected.append(np.concatenate([candidates, members[weightless]])[:quota])
             continue
-        step = -(-len(members) // max(SAMPLE_ROWS, 4 * int(quota)))
-        sample = rows.subset(members[::step])
+        step = -(-len(candidates) // max(SAMPLE_ROWS, 4 * int(quota)))
+        sample = rows.subset(candidates[::step])
         centers, _ = kmeans_plusplus(
             sample.X, int(quota), sample_weight=sample.weights, random_state=seed
         )
         centers = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
-        selected.append(members[::step][_medoids(sample.X, centers)])
+        selected.append(candidates[::step][_medoids(sample.X, centers)])
     return np.concatenate(selected)
 
 

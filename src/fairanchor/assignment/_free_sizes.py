@@ -17,14 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._kernels._centers import soft_assignment
+from fairanchor._sampling import spread_sample
 
-# Temperatures relative to the mean difference between a row's two best costs.
+# Temperatures relative to the difference between a row's two best costs: the first to the
+# mean, so that prices can go as far as outliers ask for, the last to the median row's.
 FIRST_TEMPERATURE = 0.5
 LAST_TEMPERATURE = 0.5 / 4**4
 # More rows than this only sharpen what the rounding decides anyway.
 SAMPLE_ROWS = 40_000
-MAX_STEPS = 30
+MAX_STEPS = 20
 MASS_TOLERANCE = 1e-3
+LEAST_RIDGE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -51,53 +54,81 @@ def free_sizes(costs, group_codes, weights, n_groups, start=None):
     -------
     result : FreeSizes
     """
-    total_weight = weights.sum()
-    if len(costs) > SAMPLE_ROWS:
-        sample = np.arange(0, len(costs), -(-len(costs) // SAMPLE_ROWS))
-        costs, group_codes, weights = costs[sample], group_codes[sample], weights[sample]
     n_clusters = costs.shape[1]
+    total_weight = weights.sum()
+    prices = np.zeros((n_clusters, n_groups))
     if n_clusters == 1 or n_groups == 1:
-        loads = np.bincount(costs.argmin(axis=1), weights=weights, minlength=n_clusters)
-        return FreeSizes(loads * (total_weight / loads.sum()), np.zeros((n_clusters, n_groups)))
-
-    two_best = np.partition(costs, 1, axis=1)[:, :2]
-    unit = float(np.average(two_best[:, 1] - two_best[:, 0], weights=weights))
-    if unit <= 0:  # every row is tied: any sizes cost the same
-        sizes = np.full(n_clusters, total_weight / n_clusters)
-        return FreeSizes(sizes, np.zeros((n_clusters, n_groups)))
-    shares = np.bincount(group_codes, weights=weights, minlength=n_groups) / weights.sum()
+        sizes = np.bincount(costs.argmin(axis=1), weights=weights, minlength=n_clusters)
+        return FreeSizes(sizes, prices)
+    costs, codes, weights, present = _sample(costs, group_codes, weights, n_groups)
+    mean, median = _typical_differences(costs, weights)
+    if mean == 0.0:  # every row is tied: any sizes cost the same
+        return FreeSizes(np.full(n_clusters, total_weight / n_clusters), prices)
+    shares = np.bincount(codes, weights=weights) / weights.sum()
     if start is None:
-        prices, temperature = np.zeros((n_clusters, n_groups)), FIRST_TEMPERATURE * unit
+        own, temperature = prices[:, present], FIRST_TEMPERATURE * mean
     else:
-        prices, temperature = start.prices, 4 * LAST_TEMPERATURE * unit
-        prices = prices - (prices @ shares)[:, None]
+        own, temperature = start.prices[:, present], 4 * LAST_TEMPERATURE * median
+        own = own - (own @ shares)[:, None]
     while True:
-        prices, sizes = _maximise(costs, group_codes, weights, shares, prices, temperature)
-        if temperature <= LAST_TEMPERATURE * unit:
-            sizes = np.maximum(sizes, 0.0)
-            return FreeSizes(sizes * (total_weight / sizes.sum()), prices)
+        own, sizes = _maximise(costs, codes, weights, shares, own, temperature)
+        if temperature <= LAST_TEMPERATURE * median:
+            break
         temperature /= 4
+    prices[:, present] = own
+    sizes = np.maximum(sizes, 0.0)
+    return FreeSizes(sizes * (total_weight / sizes.sum()), prices)
+
+
+def _sample(costs, group_codes, weights, n_groups):
+    """Rows with weight, not too many of them, and codes without gaps.
+
+    Returns
+    -------
+    costs, codes, weights : ndarray
+        The rows of a group weigh as much as all of its rows.
+    present : ndarray of bool of shape (n_groups,)
+        Groups that have a row here; the codes number them.
+    """
+    totals = np.bincount(group_codes, weights=weights, minlength=n_groups)
+    rows = spread_sample(len(costs), SAMPLE_ROWS)
+    rows = rows[weights[rows] > 0]
+    codes, weights = group_codes[rows], weights[rows]
+    sampled = np.bincount(codes, weights=weights, minlength=n_groups)
+    present = sampled > 0
+    factors = np.divide(totals, sampled, out=np.zeros(n_groups), where=present)
+    return costs[rows], (np.cumsum(present) - 1)[codes], weights * factors[codes], present
+
+
+def _typical_differences(costs, weights):
+    """Mean and median of the differences between a row's two best costs, ties left out."""
+    two_best = np.partition(costs, 1, axis=1)[:, :2]
+    differences = two_best[:, 1] - two_best[:, 0]
+    tied = differences == 0
+    if tied.all():
+        return 0.0, 0.0
+    differences, weights = differences[~tied], weights[~tied]
+    return float(np.average(differences, weights=weights)), float(np.median(differences))
 
 
 def _maximise(costs, group_codes, weights, shares, prices, temperature):
     """Newton's method at one temperature; returns prices and the sizes they imply."""
     value, mass, curvature = _evaluate(costs, group_codes, weights, shares, prices, temperature)
-    tolerance = MASS_TOLERANCE * weights.sum() * shares
+    # Nothing much finer than a row survives the rounding.
+    tolerance = np.maximum(MASS_TOLERANCE * weights.sum() * shares, 0.05 * weights.mean())
+    ridge = LEAST_RIDGE
     for _ in range(MAX_STEPS):
-        step, sizes = _newton_step(mass, curvature, shares, temperature)
+        step, sizes = _newton_step(mass, curvature, shares, temperature, ridge)
         residual = mass - sizes[:, None] * shares
         if np.all(np.abs(residual).max(axis=0) <= tolerance):
-            break
-        length = 1.0
-        while length > 1e-3:
-            trial = prices + length * step
-            new = _evaluate(costs, group_codes, weights, shares, trial, temperature)
-            if new[0] >= value - 1e-12 * abs(value):
-                break
-            length /= 4
-        else:
-            break
-        prices, (value, mass, curvature) = trial, new
+            return prices, sizes
+        trial = prices + step
+        new = _evaluate(costs, group_codes, weights, shares, trial, temperature)
+        if new[0] >= value - 1e-12 * abs(value):
+            prices, (value, mass, curvature) = trial, new
+            ridge = max(ridge / 100, LEAST_RIDGE)
+        else:  # where hardly a row is near a tie the quadratic model promises too much
+            ridge *= 10
     return prices, mass.sum(axis=1)
 
 
@@ -109,14 +140,13 @@ def _evaluate(costs, group_codes, weights, shares, prices, temperature):
     return value, mass, curvature
 
 
-def _newton_step(mass, curvature, shares, temperature):
+def _newton_step(mass, curvature, shares, temperature, ridge):
     """Step of the prices, and the sizes that make it keep ``sum_r pi_r q[l, r] = 0``."""
     n_clusters = len(mass)
     flat = np.full((n_clusters, n_clusters), 1.0 / n_clusters)
-    # The ridge bounds the step where hardly a row is near a tie; the constant vector, which
-    # changes nothing, is sent to itself.
+    # The ridge bounds the step; the constant vector, which changes nothing, is sent to itself.
     scale = (mass.sum(axis=0) / n_clusters)[:, None, None]
-    inverses = np.linalg.inv(curvature + scale * (1e-8 * np.eye(n_clusters) + flat))
+    inverses = np.linalg.inv(curvature + scale * (ridge * np.eye(n_clusters) + flat))
     schur = np.einsum("r,rlk->lk", shares**2, inverses)
     right = np.einsum("r,rlk,kr->l", shares, inverses, mass)
     sizes = np.linalg.solve(schur, right)

@@ -8,11 +8,13 @@ from scipy.sparse import csr_array, vstack
 def largest_remainder(values, total):
     """Integers that sum to ``total``, each the floor or the ceiling of its share.
 
-    The values are scaled to sum to ``total`` first; the largest fractional parts are
-    rounded up, the lowest index on ties.
+    The values are scaled to sum to ``total`` first (equal shares if all are zero); the largest
+    fractional parts are rounded up, the lowest index on ties.
     """
     values = np.asarray(values, dtype=np.float64)
-    shares = values * (total / values.sum()) if values.sum() > 0 else np.zeros_like(values)
+    if not values.sum() > 0:
+        values = np.ones_like(values)
+    shares = values * (total / values.sum())
     counts = np.floor(shares).astype(np.int64)
     # Rounding errors can leave the floors one above or below what the shares allow.
     order = np.argsort(counts - shares, kind="stable")
@@ -48,7 +50,13 @@ def proportional_counts(sizes, group_sizes):
     """
     n = int(sizes.sum())
     products = sizes[:, None].astype(np.int64) * group_sizes.astype(np.int64)
-    return _round_cells(products // n, (products % n) / n)
+    floor = products // n
+    return _round_cells(
+        floor,
+        (products % n) / n,
+        (sizes - floor.sum(axis=1)).astype(np.float64),
+        (group_sizes - floor.sum(axis=0)).astype(np.float64),
+    )
 
 
 def controlled_rounding(table):
@@ -57,11 +65,16 @@ def controlled_rounding(table):
     A margin that is an integer is met exactly.
     """
     table = np.asarray(table, dtype=np.float64)
-    nearest = np.rint(table)
-    # What is an integer up to rounding errors of its computation is an integer.
-    table = np.where(np.abs(table - nearest) <= 1e-9 * np.maximum(1.0, nearest), nearest, table)
-    floor = np.floor(table)
-    return _round_cells(floor.astype(np.int64), table - floor)
+    cells = _snap(table)
+    floor = np.floor(cells)
+    # The margins are those of the table as given: next to large cells the small changes by
+    # which cells are snapped would add up to something.
+    return _round_cells(
+        floor.astype(np.int64),
+        cells - floor,
+        _snap(table.sum(axis=1)) - floor.sum(axis=1),
+        _snap(table.sum(axis=0)) - floor.sum(axis=0),
+    )
 
 
 def round_targets(targets, group_sizes, *, whole):
@@ -76,7 +89,7 @@ def round_targets(targets, group_sizes, *, whole):
         Whether rows count one each.
     """
     columns = targets.sum(axis=0)
-    feasible = np.allclose(columns, group_sizes, rtol=1e-9, atol=0)
+    feasible = np.allclose(columns, group_sizes, rtol=1e-13, atol=0)
     if not feasible:
         targets = targets * np.divide(
             group_sizes, columns, out=np.zeros(len(columns)), where=columns > 0
@@ -85,19 +98,27 @@ def round_targets(targets, group_sizes, *, whole):
         return targets
     sizes = np.rint(targets.sum(axis=1)).astype(np.int64)
     group_counts = np.rint(group_sizes).astype(np.int64)
-    if sizes.sum() == group_counts.sum():
+    if sizes.sum() == group_counts.sum() > 0:
         proportional = np.outer(sizes, group_counts) / sizes.sum()
         if np.allclose(targets, proportional, rtol=1e-12, atol=0):
             return proportional_counts(sizes, group_counts)
     return controlled_rounding(targets)
 
 
-def _round_cells(floor, fraction):
+def _snap(values):
+    """What is an integer up to rounding errors of its computation is an integer."""
+    nearest = np.rint(values)
+    tolerance = np.minimum(1e-9 * np.maximum(1.0, nearest), 1e-4)
+    return np.where(np.abs(values - nearest) <= tolerance, nearest, values)
+
+
+def _round_cells(floor, fraction, row_sums, column_sums):
     """Choose the cells to round up so that each margin is rounded up or down as well.
 
     The choice is a vertex of a transportation polytope that contains the fractions
     themselves, so it exists and is integral; of all of them, the nearest to the
-    fractions is taken.
+    fractions is taken. ``row_sums`` and ``column_sums`` are the sums of the fractions,
+    integers where the margins are.
     """
     rows, columns = np.nonzero(fraction)
     if len(rows) == 0:
@@ -112,15 +133,11 @@ def _round_cells(floor, fraction):
         shape=(n_rows + n_columns, len(rows)),
     )
     f = fraction[rows, columns]
-    sums = margins @ f
-    nearest = np.rint(sums)
-    is_integer = np.abs(sums - nearest) <= 1e-6
-    low = np.where(is_integer, nearest, np.floor(sums))
-    high = np.where(is_integer, nearest, np.ceil(sums))
+    sums = np.concatenate([row_sums, column_sums])
     solution = linprog(
         1.0 - 2.0 * f,
         A_ub=vstack([margins, -margins], format="csr"),
-        b_ub=np.concatenate([high, -low]),
+        b_ub=np.concatenate([np.ceil(sums), -np.floor(sums)]),
         bounds=(0.0, 1.0),
         method="highs-ds",
     )

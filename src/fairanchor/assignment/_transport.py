@@ -22,6 +22,9 @@ from fairanchor.assignment._rounding import largest_remainder
 
 # Bits of the fixed-point scores: exact comparisons, and room for sums of many regrets.
 SCORE_BITS = 40
+# A difference of scores above this times the median row's between its two best clusters is
+# an outlier's: it must not cost all others their digits.
+OUTLIER_FACTOR = 2.0**20
 # Groups up to this size are solved at once, larger ones start from a sample of this size.
 SAMPLE_ROWS = 20_000
 
@@ -35,12 +38,13 @@ class TransportResult:
     labels : ndarray of shape (n_rows,), dtype int32
     prices : ndarray of shape (n_clusters, n_groups)
         Row i of group r has the largest ``scores[i, l] + prices[l, r]`` at its label, up to
-        ties (and, with unequal weights, up to a few rows that had to be rounded).
+        ties.
     gap : float
         Value of the dual minus value of the labels; zero up to the resolution of the
         fixed-point scores proves that no labelling with these totals is better.
     n_fractional : int
-        With weights: rows that the linear program splits between clusters.
+        With weights: rows that the linear program splits between clusters, fewer than
+        there are clusters for each group.
     """
 
     labels: np.ndarray
@@ -51,6 +55,8 @@ class TransportResult:
 
 def transport(scores, group_codes, totals, *, weights=None):
     """Label rows so that each group has its totals in the clusters, at the largest score.
+
+    With weights the score of a row counts as often as the row weighs.
 
     Parameters
     ----------
@@ -69,8 +75,7 @@ def transport(scores, group_codes, totals, *, weights=None):
     result : TransportResult
     """
     n_clusters, n_groups = totals.shape
-    spread = float(np.ptp(scores, axis=1).max(initial=0.0))
-    scale = 2.0 ** (SCORE_BITS - np.ceil(np.log2(spread))) if spread > 0 else 1.0
+    resolutions = _resolutions(scores)
     labels = np.empty(len(scores), dtype=np.int32)
     prices = np.zeros((n_clusters, n_groups))
     gap, n_fractional = 0.0, 0
@@ -79,19 +84,52 @@ def transport(scores, group_codes, totals, *, weights=None):
     for r, rows in enumerate(np.split(by_group, ends[:-1])):
         if len(rows) == 0:
             continue
-        group_scores = scores[rows]
-        fixed = np.empty(group_scores.shape, dtype=np.int64)
-        kernels.to_fixed_point(group_scores, scale, fixed)
+        group_scores, group_totals = scores[rows], totals[:, r].astype(np.float64)
         group_weights = np.ones(len(rows)) if weights is None else weights[rows]
-        own, split = _solve_group(fixed, group_weights, totals[:, r].astype(np.float64))
-        if len(split):
-            _round_split_rows(own, split, fixed, group_weights)
-        own_prices = _central_prices(fixed, own, totals[:, r]) / scale
+        own, own_prices, n_split = _label_group(
+            group_scores, group_weights, group_totals, resolutions
+        )
         labels[rows] = own
         prices[:, r] = own_prices
-        gap += _gap(group_scores, own, group_weights, totals[:, r], own_prices)
-        n_fractional += len(split)
+        gap += _gap(group_scores, own, group_weights, group_totals, own_prices)
+        n_fractional += n_split
     return TransportResult(labels, prices, gap, n_fractional)
+
+
+def _resolutions(scores):
+    """Largest differences of scores to be told apart: without those of outliers, then all."""
+    nearest, farthest = np.empty(len(scores)), np.empty(len(scores))
+    kernels.score_differences(scores, nearest, farthest)
+    largest = float(farthest.max(initial=0.0))
+    if largest == 0.0:
+        return [1.0]
+    typical = OUTLIER_FACTOR * float(np.median(nearest))
+    return [typical, largest] if 0.0 < typical < largest else [largest]
+
+
+def _label_group(scores, weights, totals, resolutions):
+    """Labels and prices of one group, and the number of its rows that had to be rounded."""
+    counted = weights > 0
+    if not counted.any():
+        return scores.argmax(axis=1), np.zeros(len(totals)), 0
+    if not counted.all():  # rows without weight go where the prices of the others send them
+        own, prices, n_split = _label_group(scores[counted], weights[counted], totals, resolutions)
+        labels = (scores + prices).argmax(axis=1)
+        labels[counted] = own
+        return labels, prices, n_split
+    fixed = np.empty(scores.shape, dtype=np.int64)
+    lowest = -(2.0**SCORE_BITS)
+    for resolution in resolutions:
+        scale = 2.0 ** min(SCORE_BITS - np.ceil(np.log2(resolution)), 1023)
+        kernels.to_fixed_point(scores, scale, lowest, fixed)
+        labels, split = _solve_group(fixed, weights, totals)
+        if split:
+            _round_split_rows(labels, split, fixed, weights)
+        # Raising scores to `lowest` can only help; if no row makes use of it, the labels
+        # are optimal for the scores as they were.
+        if fixed[np.arange(len(labels)), labels].min() > lowest:
+            break
+    return labels, _central_prices(fixed, labels, totals) / scale, len(split)
 
 
 def _solve_group(scores, weights, totals):
@@ -108,7 +146,8 @@ def _solve_group(scores, weights, totals):
     prices = _starting_prices(scores, weights, totals)
     labels = np.empty(n_rows, dtype=np.int64)
     margins = np.empty(n_rows, dtype=np.int64)
-    slack = 0.5 if np.all(weights == 1.0) else 1e-9 * weights.sum()
+    whole = np.all(weights == 1.0) and np.all(totals == np.rint(totals))
+    slack = 0.5 if whole else 1e-9 * weights.sum()
     n_band = 0
     while True:
         kernels.prefer(scores, prices, labels, margins)
@@ -133,7 +172,7 @@ def _solve_group(scores, weights, totals):
         # A row outside the band would lose more than `width` anywhere else; no difference
         # of price changes makes up for that.
         if len(band) == n_rows or (complete and change.max() - change.min() <= width):
-            return labels, _place_pieces(labels, band, places, piece_weights)
+            return labels, _place_pieces(labels, band, places, piece_weights, weights)
         prices = new_prices
 
 
@@ -156,17 +195,75 @@ def _starting_prices(scores, weights, totals):
     return prices
 
 
-def _place_pieces(labels, band, places, piece_weights):
+def _place_pieces(labels, band, places, piece_weights, weights):
     """Write the labels of the band's rows; return the rows that are in several clusters."""
-    alive = piece_weights > 0
-    rows, clusters, weights = band[places[alive, 0]], places[alive, 1], piece_weights[alive]
+    # A piece that is nothing but a rounding error is none.
+    alive = piece_weights > 1e-12 * weights[band[places[:, 0]]]
+    rows, clusters, shares = band[places[alive, 0]], places[alive, 1], piece_weights[alive]
     labels[rows] = clusters
-    distinct, pieces = np.unique(rows, return_counts=True)
-    split = {int(row): [] for row in distinct[pieces > 1]}
-    for row, cluster, weight in zip(rows, clusters, weights, strict=True):
-        if row in split:
-            split[int(row)].append((int(cluster), float(weight)))
-    return split
+    n_pieces = np.bincount(places[alive, 0], minlength=len(band))
+    several = n_pieces[places[alive, 0]] > 1
+    edges = {}
+    for row, cluster, weight in zip(
+        rows[several].tolist(), clusters[several].tolist(), shares[several].tolist(), strict=True
+    ):
+        edges[row, cluster] = edges.get((row, cluster), 0.0) + weight
+    split = {}
+    for (row, cluster), weight in _without_cycles(edges).items():
+        split.setdefault(row, []).append((cluster, weight))
+    for row, parts in split.items():
+        labels[row] = parts[0][0]
+    return {row: parts for row, parts in split.items() if len(parts) > 1}
+
+
+def _without_cycles(edges):
+    """The same weights of rows and clusters on a forest of (row, cluster) pairs.
+
+    All pieces are in clusters between which their rows are indifferent, so weight can be
+    passed round a cycle for nothing until one of its pairs is empty. In a forest fewer
+    rows are split than there are clusters.
+    """
+    forest, neighbours = {}, {}
+    for (row, cluster), weight in edges.items():
+        a, b = ("row", row), ("cluster", cluster)
+        path = _path(neighbours, a, b)
+        forest[row, cluster] = weight
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+        if path is None:
+            continue
+        pairs = [_pair(*ends) for ends in zip([b, *path[:-1]], path, strict=True)]
+        least = min(pairs[::2], key=forest.get)
+        amount = forest[least]
+        for k, pair in enumerate(pairs):
+            forest[pair] += amount if k % 2 else -amount
+        for pair in [pair for pair in pairs[::2] if forest[pair] <= 0.0]:
+            del forest[pair]
+            neighbours["row", pair[0]].discard(("cluster", pair[1]))
+            neighbours["cluster", pair[1]].discard(("row", pair[0]))
+    return forest
+
+
+def _pair(a, b):
+    return (a[1], b[1]) if a[0] == "row" else (b[1], a[1])
+
+
+def _path(neighbours, start, goal):
+    """Nodes of a forest from ``start`` to ``goal``, or None if there is no path."""
+    came_from, stack = {start: None}, [start]
+    while stack:
+        node = stack.pop()
+        if node == goal:
+            path = []
+            while node is not None:
+                path.append(node)
+                node = came_from[node]
+            return path[::-1]
+        for other in neighbours.get(node, ()):
+            if other not in came_from:
+                came_from[other] = node
+                stack.append(other)
+    return None
 
 
 def _round_split_rows(labels, split, scores, weights):
@@ -190,11 +287,12 @@ def _round_split_rows(labels, split, scores, weights):
             for number in range(int(start + 1e-9), max(int(start + 1e-9), last) + 1):
                 slot = slots.setdefault((cluster, number), len(slots))
                 edges.append((position[row], slot, cluster))
+    heaviness = weights[rows] / weights[rows[0]]
     forbidden = 4.0 * float(np.abs(scores[rows]).max() + 1) * len(rows)
     cost = np.full((len(rows), len(slots)), 4 * forbidden)
     cluster_of = np.empty(len(slots), dtype=np.int64)
     for k, slot, cluster in edges:
-        cost[k, slot] = -float(scores[rows[k], cluster])
+        cost[k, slot] = -float(scores[rows[k], cluster]) * heaviness[k]
         cluster_of[slot] = cluster
     for (cluster, number), slot in slots.items():
         if number + 1 <= filled[cluster] + 1e-9:
@@ -216,20 +314,21 @@ def _central_prices(scores, labels, totals):
     regrets = np.full((n_clusters, n_clusters), kernels.UNREACHED, dtype=np.int64)
     kernels.smallest_regrets(scores, labels, regrets)
     np.fill_diagonal(regrets, 0)
-    used = np.flatnonzero(totals > 0)
+    is_used = np.bincount(labels, minlength=n_clusters) > 0
+    used = np.flatnonzero(is_used)
     distances = np.ascontiguousarray(regrets[np.ix_(used, used)])
     kernels.shortest_distances(distances)
-    distances = np.where(distances >= kernels.UNREACHED, 0, distances).astype(np.float64)
     prices = np.empty(n_clusters)
     prices[used] = (distances.mean(axis=0) - distances.mean(axis=1)) / 2
     prices[used] -= prices[used].mean()
+    # Weights can leave a cluster without a row that should have some: as dear as it can be.
+    missed = np.flatnonzero(~is_used & (totals > 0))
+    prices[missed] = (prices[used, None] + regrets[np.ix_(used, missed)]).min(axis=0)
     # A cluster without a share of this group must not attract anyone: below all scores.
-    lowest = prices[used].min() - 2.0**SCORE_BITS * 4
-    prices[totals <= 0] = lowest
+    prices[~is_used & (totals <= 0)] = prices[used].min() - 2.0**SCORE_BITS * 4
     return prices
 
 
 def _gap(scores, labels, weights, totals, prices):
-    best = (scores + prices).max(axis=1)
-    dual = weights @ best - totals @ prices
+    dual = kernels.best_value(scores, weights, prices) - totals @ prices
     return max(0.0, float(dual - weights @ scores[np.arange(len(scores)), labels]))

@@ -1,8 +1,8 @@
 """Graphs over rows: who is similar to whom, and how much.
 
 A graph is a symmetric non-negative matrix, a dense array or a CSR array. The graphs built
-here have a zero diagonal and no isolated row. Rows are never standardised: bandwidths
-follow the data, so that only the relative scale of the features matters.
+here have a zero diagonal. Rows are never standardised: bandwidths follow the data, so that
+only the relative scale of the features matters.
 """
 
 import numpy as np
@@ -21,7 +21,10 @@ WEAKEST_EDGE = 1e-3
 
 
 def build_affinity(X, affinity="auto", n_neighbors="auto", bandwidth="auto", weights=None):
-    """Graph over the rows of X, connected unless a given bandwidth is too small for that.
+    """Graph over the rows of X.
+
+    Unless a given bandwidth is too small for the distances, no row is isolated, and the
+    graph of neighbours is connected.
 
     Parameters
     ----------

@@ -60,9 +60,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 def check_rows(estimator, X, *, reset=True):
     """C-contiguous float64 rows without missing or infinite values."""
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        raise TypeError(
-            f"X is a {type(X).__name__}, which has no rows yet: call .collect() first."
-        )
+        raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
     names = getattr(X, "columns", None)
     X = validate_data(
         estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset

@@ -21,7 +21,8 @@ from fairanchor.clusterers._affinity import scale_both_sides
 
 #: A Chebyshev filter magnifies the last wanted direction by about this much per iteration.
 FILTER_GAIN = 1e4
-FILTER_RANGE = 1e12
+#: And the lowest one by no more than this: at 1e12 rounding errors stalled at residuals of 1e-10.
+FILTER_RANGE = 1e6
 FILTER_DEGREES = (4, 200)
 
 

@@ -1,6 +1,7 @@
 """Fair k-means: Lloyd's algorithm whose assignment step is exact and fair."""
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from fairanchor._sampling import spread_sample
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.clusterers._base import (
@@ -17,12 +19,15 @@ from fairanchor.clusterers._base import (
     fill_empty_clusters,
     known_codes,
 )
-from fairanchor.clusterers._fair_lloyd import distances_to, fair_lloyd, plain_lloyd
+from fairanchor.clusterers._fair_lloyd import cost_of, distances_to, fair_lloyd, plain_lloyd
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows
 
 # Rows from which seeds are drawn, and on which several starts compete.
 SEEDING_ROWS = 20_000
 COMPETITION_ROWS = 50_000
+# Beyond these, squares cannot be told from zero or from infinity.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-152, 1e152
 
 
 class FairKMeans(FairClusterer):
@@ -39,9 +44,9 @@ class FairKMeans(FairClusterer):
     the cheapest proportional assignment, and a step is kept only if the cost falls.
 
     Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
-    and every cell is the floor or the ceiling of ``N_l pi_r``. With ``sample_weight`` the
-    cells are met up to the largest weight among a few rows. The cost of an iteration is
-    linear in the number of rows.
+    and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
+    the cells are met up to the largest weight among a few rows. The cost of an iteration
+    is linear in the number of rows.
 
     Parameters
     ----------
@@ -150,16 +155,27 @@ default="k-means"
             The fitted estimator.
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        scale = power_of_two_scale(X)
+        scale = _scale_of_squares(X)
+        # Equal weights are counts in another unit, and counts can be met exactly.
+        is_counted = weights is None or np.ptp(weights) == 0.0
         rows = MemoryRows(
             X if scale == 1.0 else X * scale,
             groups.codes,
             groups.n_groups,
-            weights=weights,
+            weights=None if is_counted else weights,
             n_jobs=self.n_jobs,
         )
         best = self._best_start(rows, scale)
         labels, n_filled = fill_empty_clusters(rows.X, best.labels, self.n_clusters)
+        if n_filled:
+            best = replace(best, cost=cost_of(rows, labels, best.centers))
+            warnings.warn(
+                f"{n_filled} of {self.n_clusters} clusters were left without a row, because "
+                "sample_weight is so uneven that single rows outweigh a cluster's share; each "
+                "took the row farthest from the mean of the largest cluster, off its target.",
+                FairnessWarning,
+                stacklevel=2,
+            )
         if not best.converged:
             warnings.warn(
                 f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the cost "
@@ -171,9 +187,10 @@ default="k-means"
         self._store_labels(labels, groups, weights)
         self.cluster_centers_ = best.centers / scale
         self.assignment_prices_ = groups.to_public(best.prices) / scale**2
-        self.targets_ = groups.to_public(best.targets)
-        self.inertia_ = best.cost / scale**2
-        self.cost_path_ = np.array(best.cost_path) / scale**2
+        unit = weights[0] if is_counted and weights is not None else 1.0
+        self.targets_ = groups.to_public(best.targets) * unit
+        self.inertia_ = best.cost * unit / scale**2
+        self.cost_path_ = np.array(best.cost_path) * unit / scale**2
         self.n_iter_ = best.n_iter
         return self
 
@@ -231,7 +248,7 @@ default="k-means"
             options["min_size"] = 0.0
         starts = list(self._starts(rows, scale))
         if len(starts) > 1 and rows.n_rows > COMPETITION_ROWS:
-            sample = rows.subset(_evenly_spaced(rows.n_rows, COMPETITION_ROWS))
+            sample = rows.subset(spread_sample(rows.n_rows, COMPETITION_ROWS))
             costs = [fair_lloyd(sample, self._settle(sample, s), **options).cost for s in starts]
             starts = [starts[int(np.argmin(costs))]]
         results = [fair_lloyd(rows, self._settle(rows, s), **options) for s in starts]
@@ -255,7 +272,7 @@ default="k-means"
             yield centers * scale
             return
         random_state = check_random_state(self.random_state)
-        sample = _evenly_spaced(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
+        sample = spread_sample(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
         X, weights = rows.X[sample], rows.weights[sample]
         for _ in range(self.n_init):
             if self.init == "random":
@@ -266,5 +283,13 @@ default="k-means"
                 )[0]
 
 
-def _evenly_spaced(n_rows, at_most):
-    return np.arange(0, n_rows, max(1, -(-n_rows // at_most)))
+def _scale_of_squares(X):
+    """Power of two by which to multiply X; an error if results cannot be scaled back."""
+    largest = float(max(abs(X.max()), abs(X.min())))
+    if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
+        raise ValueError(
+            f"X has values of up to {largest:.3g}, expected between {SMALLEST_VALUE:g} and "
+            f"{LARGEST_VALUE:g}: squared distances and prices would leave the range of doubles. "
+            "Multiply X by a constant, which changes no label."
+        )
+    return power_of_two_scale(X)

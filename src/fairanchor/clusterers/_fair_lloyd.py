@@ -89,14 +89,14 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None):
             step_targets = proportional_targets(rows, free.sizes, min_size)
         step = assign_to_centers(rows, centers, costs, step_targets)
         if current is not None and targets is None:
-            kept = float(rows.weights @ costs[np.arange(rows.n_rows), current.labels])
+            kept = _sum_of_costs(rows, costs, current.labels)
             if step.cost > kept:
                 step = assign_to_centers(rows, centers, costs, current.targets, current.totals)
                 # Weights can make the rounding of the very same totals come out dearer.
                 if step.cost > kept:
                     converged = True
                     break
-        if current is not None and step.cost > current.cost * (1.0 - tol):
+        if current is not None and step.cost >= current.cost * (1.0 - tol):
             converged = True
             if step.cost <= current.cost:
                 current = step
@@ -114,10 +114,8 @@ def assign_to_centers(rows, centers, costs, targets, totals=None):
         totals = round_targets(targets, rows.group_sizes, whole=not rows.is_weighted)
     weights = rows.weights if rows.is_weighted else None
     result = transport(-costs, rows.group_codes, totals, weights=weights)
-    cost = float(rows.weights @ costs[np.arange(rows.n_rows), result.labels])
-    return LloydResult(
-        result.labels, centers, targets, totals, result.prices, cost, result.gap
-    )
+    cost = _sum_of_costs(rows, costs, result.labels)
+    return LloydResult(result.labels, centers, targets, totals, result.prices, cost, result.gap)
 
 
 def proportional_targets(rows, sizes, min_size):
@@ -177,6 +175,11 @@ def cost_of(rows, labels, centers):
         return (np.array([kernels.label_cost(block.X, block.weights, own, centers)]),)
 
     return float(rows.sum(add)[0][0])
+
+
+def _sum_of_costs(rows, costs, labels):
+    # No product of BLAS, whose last bits depend on its threads: costs decide which step is kept.
+    return float((rows.weights * costs[np.arange(rows.n_rows), labels]).sum())
 
 
 def _divide(sums, totals, centers):

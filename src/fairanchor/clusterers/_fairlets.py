@@ -107,7 +107,7 @@ class FairletClustering(FairClusterer):
     Examples
     --------
     >>> import numpy as np
-    >>> from fairanchor.clusterers import FairletClustering
+    >>> from fairanchor import FairletClustering
     >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
     >>> group = ["a", "b", "a", "a", "b", "a"]
     >>> model = FairletClustering(2, random_state=0).fit(X, sensitive_features=group)

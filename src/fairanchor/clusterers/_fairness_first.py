@@ -115,7 +115,7 @@ class FairnessFirstClustering(FairClusterer):
     Examples
     --------
     >>> import numpy as np
-    >>> from fairanchor.clusterers._fairness_first import FairnessFirstClustering
+    >>> from fairanchor import FairnessFirstClustering
     >>> X = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [0, 9], [1, 9], [0, 10], [1, 10]])
     >>> group = ["a", "a", "a", "a", "b", "b", "b", "b"]
     >>> model = FairnessFirstClustering(2, random_state=0).fit(X, sensitive_features=group)
@@ -221,7 +221,7 @@ class FairnessFirstClustering(FairClusterer):
 
     def _warn_if_groups_are_missing(self, rows):
         smallest = np.bincount(rows.codes).min()
-        if self.balance_ == 0 and smallest >= self.n_clusters:
+        if self.balance_ == 0 < self.balance_threshold and smallest >= self.n_clusters:
             warnings.warn(
                 f"The balance is 0: {int((self.counts_ == 0).any(axis=1).sum())} of "
                 f"{self.n_clusters} clusters have no row of some group, though the smallest group "
@@ -241,14 +241,20 @@ def _combine(rows, n_init, seed):
         own[members] = _sub_clusters(rows, members, n_init, seed)
     labels = own.copy()
     means, masses = _means_of_cells(rows, own)
+    slot_means, slot_masses = means[reference].copy(), masses[reference].copy()
     for group in range(rows.n_groups):
-        if group != reference:
-            cost = _merge_costs(means[reference], masses[reference], means[group], masses[group])
-            slots, sub_clusters = linear_sum_assignment(cost)
-            slot_of = np.empty(rows.n_clusters, dtype=np.int32)
-            slot_of[sub_clusters] = slots
-            members = rows.codes == group
-            labels[members] = slot_of[own[members]]
+        if group == reference:
+            continue
+        cost = _merge_costs(slot_means, slot_masses, means[group], masses[group])
+        slots, sub_clusters = linear_sum_assignment(cost)
+        slot_of = np.empty(rows.n_clusters, dtype=np.int32)
+        slot_of[sub_clusters] = slots
+        members = rows.codes == group
+        labels[members] = slot_of[own[members]]
+        # A reference with fewer rows than clusters leaves slots open: first come, first served.
+        opened = slots[slot_masses[slots] == 0]
+        matched = sub_clusters[slot_masses[slots] == 0]
+        slot_means[opened], slot_masses[opened] = means[group, matched], masses[group, matched]
     return fill_empty_clusters(rows.X, labels, rows.n_clusters)[0]
 
 
@@ -304,9 +310,12 @@ def _refine(rows, labels, max_iter):
 def _proportional_totals(rows, labels):
     """What each cluster should have of each group: counts, or weights if these differ."""
     if rows.has_equal_weights:
-        group_sizes = np.bincount(rows.codes)
-        sizes = np.bincount(labels, minlength=rows.n_clusters)
-        return proportional_counts(_viable_sizes(sizes, group_sizes), group_sizes)
+        counts = count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups)
+        group_sizes = counts.sum(axis=0)
+        sizes = _viable_sizes(counts.sum(axis=1), group_sizes)
+        if (np.abs(counts * len(labels) - np.outer(sizes, group_sizes)) < len(labels)).all():
+            return counts  # nothing is fairer; another rounding would not know the distances
+        return proportional_counts(sizes, group_sizes)
     masses = rows.masses(labels)
     return masses.sum(axis=1, keepdims=True) * (masses.sum(axis=0) / masses.sum())
 
@@ -355,18 +364,8 @@ def _relax_once(least_balance, rows, labels):
     distances = squared_distances(rows.X, centers)
     changes = kernels.best_move_changes(distances, rows.weights, labels, totals, sizes)
     order = np.argsort(changes, kind="stable")[: np.count_nonzero(changes < 0)]
-    return kernels.relaxation_sweep(
-        order,
-        rows.X,
-        rows.weights,
-        rows.codes,
-        least_balance,
-        labels,
-        centers,
-        totals,
-        sizes,
-        masses,
-    )
+    given = (order, rows.X, rows.weights, rows.codes, least_balance)
+    return kernels.relaxation_sweep(*given, labels, centers, totals, sizes, masses)
 
 
 def _improve_once(rows, labels):
@@ -379,16 +378,6 @@ def _improve_once(rows, labels):
     starts = np.column_stack([ends[:, :1] - cell_sizes[:, :1], ends])
     positions = np.empty_like(members)
     positions[members] = np.arange(len(members))
-    return kernels.improvement_sweep(
-        rows.X,
-        rows.weights,
-        rows.codes,
-        distances,
-        members,
-        starts,
-        positions,
-        labels,
-        centers,
-        masses.sum(axis=1),
-        masses,
-    )
+    given = (rows.X, rows.weights, rows.codes, distances)
+    cells = (members, starts, positions)
+    return kernels.improvement_sweep(*given, *cells, labels, centers, masses.sum(axis=1), masses)

@@ -1,11 +1,17 @@
 """Clusterers by the names that `AnchorFairClustering` takes."""
 
 from fairanchor.clusterers._fair_kmeans import FairKMeans
+from fairanchor.clusterers._fairness_first import FairnessFirstClustering
+from fairanchor.clusterers._one_stage import OneStageFairSpectralClustering
 from fairanchor.clusterers._spectral import FairSpectralClustering
+from fairanchor.clusterers._variational import VariationalFairClustering
 
 CLUSTERERS = {
     "fair_kmeans": FairKMeans,
     "spfc": FairSpectralClustering,
+    "vfc": VariationalFairClustering,
+    "fmsc": OneStageFairSpectralClustering,
+    "ffc": FairnessFirstClustering,
 }
 
 

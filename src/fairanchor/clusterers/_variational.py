@@ -79,9 +79,9 @@ class VariationalFairClustering(FairClusterer):
     lipschitz : float, default=None
         Smallest inverse step size; the first soft labels are then ``softmax(-a)``. The
         publication uses 2 for k-means and k-median and 1 for the cut, on rows of unit
-        length. ``None`` means these values times the mean spread of a row's costs, and a
-        first sharpness of one over that spread: the result then does not depend on the
-        units in which X and ``fairness_weight`` are given.
+        length. ``None`` means these values times a tenth of the mean spread of a row's
+        costs, and first soft labels as sharp as that: the result then does not depend on
+        the units in which X and ``fairness_weight`` are given.
     n_neighbors : int, default=20
         Neighbours in the graph of ``"ncut"``, the row itself included.
     init : {"k-means++"} or array-like of shape (n_clusters, n_features), default="k-means++"
@@ -130,6 +130,10 @@ class VariationalFairClustering(FairClusterer):
     A row of integer weight w behaves as w equal rows (``"ncut"``: with links to the same
     rows). Rows of weight zero take no part; they get the nearest centre's label.
 
+    A large penalty can leave a cluster without rows, since nothing is fairer than an empty
+    cluster. Such a run starts anew from plain k-means, at most twice; after that the
+    largest cluster is split by its farthest row, and a ConvergenceWarning says so.
+
     References
     ----------
     I. M. Ziko, J. Yuan, E. Granger, I. Ben Ayed. Variational Fair Clustering. AAAI 2021.
@@ -137,7 +141,7 @@ class VariationalFairClustering(FairClusterer):
     Examples
     --------
     >>> import numpy as np
-    >>> from fairanchor.clusterers._variational import VariationalFairClustering
+    >>> from fairanchor import VariationalFairClustering
     >>> X = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [0, 9], [1, 9], [0, 10], [1, 10]])
     >>> group = ["a", "a", "a", "a", "b", "b", "b", "b"]
     >>> model = VariationalFairClustering(2, fairness_weight=200.0, random_state=0)

@@ -43,8 +43,14 @@ class PenalisedRows:
         codes = groups.codes[kept]
         kept_weights = np.ones(len(kept)) if weights is None else weights[kept]
         masses = np.bincount(codes, weights=kept_weights, minlength=groups.n_groups)
-        total = masses.sum()
-        return cls(X[kept], codes, kept_weights, masses / total, float(fairness_weight * total))
+        total = float(masses.sum())
+        strength = float(fairness_weight) * total
+        if not strength < 1e300:
+            raise ValueError(
+                f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
+                "below 1e300: the penalty must stay a finite number."
+            )
+        return cls(X[kept], codes, kept_weights, masses / total, strength)
 
     @property
     def total_weight(self):

@@ -115,6 +115,7 @@ class ADMMSolver:
         squared_E = squared_change + cross + (cell_sizes * moved**2).sum()
         multipliers = state.multipliers - state.rho * new_shift
         primal = np.sqrt((cell_sizes * new_shift**2).sum())
+        longer = 2.0 * (new_shift * mass).sum() + primal**2  # ||E||^2 - ||Z||^2
         penalty = -(multipliers * (targets - mass)).sum() + 0.5 * state.rho * primal**2
         record = {
             "objective": objective,
@@ -123,7 +124,7 @@ class ADMMSolver:
             "r": float(primal),
             "s": float(state.rho * np.sqrt(max(0.0, squared_E))),
             "rho": state.rho,
-            "norm": float(np.sqrt(squared_norm)),
+            "norm": float(np.sqrt(squared_norm + max(0.0, longer))),
             "multiplier_norm": float(np.sqrt((cell_sizes * multipliers**2).sum())),
         }
         return _State(multipliers, new_shift, mass, state.rho), record

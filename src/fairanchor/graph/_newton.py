@@ -129,8 +129,8 @@ class _DualAscent:
         if counts[1] > 0:
             raise RuntimeError(
                 f"{int(counts[1])} of {self.rows.n_rows} rows could not be expressed by the "
-                f"anchors within the step limit; alpha={self.problem.alpha:.3g} may be too small for "
-                "these features."
+                f"anchors within the step limit; alpha={self.problem.alpha:.3g} may be too small "
+                "for these features."
             )
         dual = value - np.einsum("lr,lr->r", multipliers, self.targets)
         return _State(multipliers, mass, curvature, dual)
@@ -141,6 +141,7 @@ class _DualAscent:
         for r in np.flatnonzero(active):
             cells = self.targets[:, r] > 0
             gradient = (state.mass - self.targets)[cells, r]
+            gradient -= gradient.mean()  # of rounding errors: both tables have the same sum
             # The kernels sum twice the second derivative.
             curvature = 0.5 * state.curvature[r][np.ix_(cells, cells)]
             step[cells, r], predicted[r] = trust_region_step(gradient, curvature, radius[r])
@@ -148,19 +149,19 @@ class _DualAscent:
 
     def _accept(self, state, trial, step, predicted, radius, active):
         """Groups whose step is kept; their trust radius follows the model's quality."""
+        slope = ((state.mass - self.targets) * step).sum(axis=0)
+        trial_slope = ((trial.mass - self.targets) * step).sum(axis=0)
         gained = trial.dual - state.dual
-        # Differences below this are rounding errors of sums over all rows.
+        # Differences below this are rounding errors of sums over all rows; slopes are not.
         noise = 1e-13 * (np.abs(trial.dual) + np.abs(state.dual) + self.rows.group_sizes)
-        error = np.abs(state.mass - self.targets).max(axis=0)
-        trial_error = np.abs(trial.mass - self.targets).max(axis=0)
-        in_noise = predicted <= 100 * noise
-        better = np.where(in_noise, trial_error < error, gained >= 1e-4 * predicted)
-        better &= active
-        length = np.linalg.norm(step, axis=0)
+        gained = np.where(predicted <= 100 * noise, 0.5 * (slope + trial_slope), gained)
+        better = active & (gained >= 1e-4 * predicted)
         agrees = better & (gained >= 0.5 * predicted)
+        length = np.linalg.norm(step, axis=0)
         radius[agrees] = np.maximum(radius[agrees], 4.0 * length[agrees])
         poor = active & ~agrees
-        radius[poor] = np.where(better[poor], 0.5, 0.25) * np.minimum(radius, length)[poor]
+        shrink = np.where(better, 0.5, _way_back(step, trial_slope, trial.curvature))
+        radius[poor] = (shrink * np.minimum(radius, length))[poor]
         return better
 
     def _record(self, state):
@@ -215,6 +216,17 @@ class _State:
         )
 
 
+def _way_back(step, trial_slope, trial_curvature):
+    """Part of a step that went too far to go instead, by Newton's method from its end.
+
+    Where no row cares for a cluster its mass is flat, and then bends sharply: only the far
+    side of the bend knows where it is.
+    """
+    bend = 0.5 * np.einsum("lr,rlk,kr->r", step, trial_curvature, step)
+    back = np.divide(-trial_slope, bend, out=np.full(len(bend), 0.75), where=bend > 0)
+    return 1.0 - np.clip(back, 0.1, 0.9)
+
+
 def trust_region_step(gradient, curvature, radius):
     """Maximise ``gradient's - s'curvature s / 2`` over ``||s|| <= radius``.
 
@@ -229,23 +241,18 @@ def trust_region_step(gradient, curvature, radius):
         The model's gain.
     """
     values, vectors = np.linalg.eigh(curvature)
-    values = np.maximum(values, 0.0)
     g = vectors.T @ gradient
     # Prices that rise together change nothing: the gradient has no part there but noise.
     g[np.abs(g) < 1e-14 * np.abs(g).max(initial=0.0)] = 0.0
-    tiny = 1e-14 * max(values.max(initial=0.0), 1e-300)
-
-    def step_for(ridge):
-        denominator = np.maximum(values + ridge, tiny)
-        return np.where(g == 0.0, 0.0, g / denominator)
-
-    s = step_for(0.0)
-    ridge = 0.0
+    # The ridge that shortens a step without curvature to the radius; all others need less.
+    high = np.linalg.norm(g) / radius
+    values = np.maximum(values, 1e-14 * max(values.max(initial=0.0), high))
+    s = np.divide(g, values, out=np.zeros_like(g), where=g != 0.0)
     if np.linalg.norm(s) > radius:
-        low, high = 0.0, np.linalg.norm(g) / radius
+        low = 0.0
         for _ in range(100):
             ridge = 0.5 * (low + high)
-            s = step_for(ridge)
+            s = g / (values + ridge)
             if abs(np.linalg.norm(s) - radius) <= 1e-3 * radius:
                 break
             low, high = (ridge, high) if np.linalg.norm(s) > radius else (low, ridge)

@@ -1,16 +1,17 @@
-"""The two exact solvers of the rows' programs behind one interface.
+"""The exact solvers of the rows' programs behind one interface.
 
-`choose_row_solver` picks by the support that rows really have: few anchors per row
-favour the growing active set, many favour pivoting on those left out.
+`choose_row_solver` picks by the support that rows really have: few anchors per row favour
+the growing active set, nearly all favour pivoting on those left out, and few features
+favour the residual form.
 """
 
 import numpy as np
 
-from fairanchor._kernels import _active_set, _pivoting
+from fairanchor._kernels import _active_set, _pivoting, _residual
 
 TOLERANCE = 1e-13
-# Up to this share of the anchors in use, adding them one by one is the faster way.
-SPARSE_SUPPORT = 0.4
+# Largest term, in units of alpha, that leaves pivoting and the residual form enough digits.
+LARGEST_TERM = 1e4
 
 
 class ActiveSetRows:
@@ -62,6 +63,36 @@ class ActiveSetRows:
         return Z
 
 
+class ResidualRows:
+    """Solver R: Newton's method on residuals (`fairanchor._kernels._residual`)."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.H = np.ascontiguousarray(problem.H)
+        self.largest = LARGEST_TERM * problem.alpha
+
+    def sweep(self, block, multipliers, allowed, active, soft_labels):
+        """As `ActiveSetRows.sweep`."""
+        problem = self.problem
+        mass, curvature, value = _empty_sums(multipliers.shape)
+        counts = _residual.sweep(
+            block.X - problem.center, block.group_codes, block.weights, active, self.H, problem.Q,
+            problem.alpha, problem.half_prices(multipliers), allowed, problem.anchor_labels,
+            TOLERANCE, self.largest, soft_labels, mass, curvature, value,
+        )  # fmt: skip
+        return mass, curvature, value, np.array(counts, dtype=np.float64)
+
+    def weights(self, block, multipliers, allowed):
+        """As `ActiveSetRows.weights`."""
+        problem = self.problem
+        Z = np.empty((len(block.X), problem.n_anchors))
+        _residual.weights_of_rows(
+            block.X - problem.center, block.group_codes, self.H, problem.Q, problem.alpha,
+            problem.half_prices(multipliers), allowed, TOLERANCE, self.largest, Z,
+        )  # fmt: skip
+        return Z
+
+
 class PivotingRows:
     """Solver H: pivots on the smaller side of the support (`fairanchor._kernels._pivoting`)."""
 
@@ -77,6 +108,7 @@ class PivotingRows:
         one_hot = np.eye(problem.n_clusters)[problem.anchor_labels]
         self.cluster_M = np.ascontiguousarray(one_hot.T @ self.M)
         self.cluster_curvature = self.cluster_M @ one_hot
+        self.largest = LARGEST_TERM * problem.alpha
 
     def sweep(self, block, multipliers, allowed, active, soft_labels):
         """As `ActiveSetRows.sweep`."""
@@ -87,7 +119,7 @@ class PivotingRows:
             problem.products(block.X), self._starts(block.X), block.group_codes, block.weights,
             active, problem.Q, self.M, half_prices, half_prices @ self.M, allowed,
             problem.anchor_labels, self.cluster_M, self.cluster_curvature, TOLERANCE,
-            soft_labels, mass, curvature, value,
+            self.largest, soft_labels, mass, curvature, value,
         )  # fmt: skip
         return mass, curvature, value, np.array(counts, dtype=np.float64)
 
@@ -98,7 +130,7 @@ class PivotingRows:
         Z = np.empty((len(block.X), problem.n_anchors))
         _pivoting.weights_of_rows(
             problem.products(block.X), self._starts(block.X), block.group_codes, problem.Q,
-            self.M, half_prices, half_prices @ self.M, allowed, TOLERANCE, Z,
+            self.M, half_prices, half_prices @ self.M, allowed, TOLERANCE, self.largest, Z,
         )  # fmt: skip
         return Z
 
@@ -113,20 +145,34 @@ def allowed_anchors(problem, targets):
 
 
 def choose_row_solver(problem, rows, multipliers, targets):
-    """The row solver for this problem, by the mean support of some rows."""
+    """The row solver for this problem, by the support of some rows and the work it means.
+
+    By a count of operations, not by a clock: the choice must be the same at every run.
+    """
+    m, d = problem.n_anchors, len(problem.center)
+    mean_square = (problem.H**2).sum() / m
+    # Growing dense supports to look at them would cost more than it saves: in this shape
+    # the residual form is good enough for looking, if the ridge leaves it the digits.
+    residual_form = 4 * (d + 1) <= m and mean_square <= LARGEST_TERM * problem.alpha
+    solver = ResidualRows(problem) if residual_form else ActiveSetRows(problem)
+    n_sample = 200 if residual_form else min(200, max(4, int(1e9 / m**3)))
+    sample = rows.subset(np.arange(0, rows.n_rows, max(1, rows.n_rows // n_sample)))
     allowed = allowed_anchors(problem, targets)
-    step = max(1, rows.n_rows // 500)
-    sample = rows.subset(np.arange(0, rows.n_rows, step))
-    solver = ActiveSetRows(problem)
     everyone = np.ones(rows.n_groups, dtype=bool)
-    soft_labels = np.empty((sample.n_rows, problem.n_clusters))
     total_support = 0.0
     for block in sample.blocks():
-        own = soft_labels[block.start : block.stop]
-        total_support += solver.sweep(block, multipliers, allowed, everyone, own)[3][0]
-    if total_support <= SPARSE_SUPPORT * problem.n_anchors * sample.n_rows:
-        return solver
-    return PivotingRows(problem)
+        soft_labels = np.empty((len(block.X), problem.n_clusters))
+        total_support += solver.sweep(block, multipliers, allowed, everyone, soft_labels)[3][0]
+    s = total_support / sample.n_rows
+    last_side = min(s, m - s)
+    first_side = max(last_side, m / 3)  # pivoting starts far from sparse supports
+    work = {
+        ActiveSetRows: s * (0.5 * m * s + s**2),
+        PivotingRows: sum(2.0 * (k**3 / 3 + m * k) for k in (first_side, last_side)),
+    }
+    if residual_form:
+        work[ResidualRows] = 10.0 * (m * (d + 1) + 0.5 * s * d**2 + d**3 / 6)
+    return min(work, key=work.get)(problem)
 
 
 def _empty_sums(shape):

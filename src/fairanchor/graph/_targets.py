@@ -44,7 +44,9 @@ class AnchorSummary:
 def population_targets(summary):
     """``s_l n_r / n``: every cluster mirrors the population."""
     total = summary.group_sizes.sum()
-    sizes = raise_small_sizes(summary.cluster_masses, summary.min_size)
+    # Where rows are whole, a cluster has at least one.
+    min_size = max(summary.min_size, 1.0) if summary.whole else summary.min_size
+    sizes = raise_small_sizes(summary.cluster_masses, min_size)
     if summary.whole:
         sizes = largest_remainder(sizes, int(total)).astype(np.float64)
     return np.outer(sizes, summary.group_sizes) / total
