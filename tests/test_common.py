@@ -4,18 +4,32 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fairanchor import AnchorFairClustering, FairKMeans, FairSpectralClustering
+from fairanchor import (
+    AnchorFairClustering,
+    BoundedFairAssignment,
+    FairKMeans,
+    FairletClustering,
+    FairnessFirstClustering,
+    FairSpectralClustering,
+    OneStageFairSpectralClustering,
+    VariationalFairClustering,
+)
 
 ESTIMATORS = [
     AnchorFairClustering(n_clusters=3),
     AnchorFairClustering(n_clusters=3, clusterer="spfc", anchors="fdas", refine=0),
     FairKMeans(n_clusters=3),
     FairSpectralClustering(n_clusters=3),
+    OneStageFairSpectralClustering(n_clusters=3),
+    VariationalFairClustering(n_clusters=3),
+    FairnessFirstClustering(n_clusters=3),
+    FairletClustering(n_clusters=3),
+    BoundedFairAssignment(n_clusters=3),
 ]
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, FairSpectralClustering):
+    if not isinstance(estimator, AnchorFairClustering | FairKMeans):
         return {}
     reason = "the start depends on the rows, as for scikit-learn's KMeans"
     return {"check_sample_weight_equivalence_on_dense_data": reason}
@@ -67,7 +81,7 @@ def with_groups(estimator):
         "transform",
         "score",
     ]
-    methods = {name: with_keyword(name) for name in names if hasattr(base, name)}
+    methods = {name: with_keyword(name) for name in [*names, "score"] if hasattr(base, name)}
     grouped = type(f"{base.__name__}", (base,), {"__init__": base.__init__, **methods})
     # Pickling looks classes up by their module and name.
     grouped.__qualname__ = grouped.__name__ = f"{base.__name__}WithGroups"

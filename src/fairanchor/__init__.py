@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "AnchorFairClustering": "fairanchor._anchor_clustering",
+    "BoundedFairAssignment": "fairanchor.clusterers",
     "FairKMeans": "fairanchor.clusterers",
     "FairSpectralClustering": "fairanchor.clusterers",
+    "FairletClustering": "fairanchor.clusterers",
     "FairnessFirstClustering": "fairanchor.clusterers",
     "OneStageFairSpectralClustering": "fairanchor.clusterers",
     "VariationalFairClustering": "fairanchor.clusterers",

@@ -193,7 +193,8 @@ def test_tiny_alpha_loses_no_more_digits_than_its_data(solver, alpha):
     rng = np.random.default_rng(2)
     H = few_digits(rng.normal(size=(5, 2)))
     H[1], H[3] = H[0], H[2]
-    X = np.array([H[0], (H[0] + H[4]) / 2, few_digits(rng.normal(size=2))])
+    X = [H[0], (H[0] + H[4]) / 2, (H[0] + H[2]) / 2, H.mean(axis=0), rng.normal(size=2)]
+    X = few_digits(X)
     Z = solve(solver, X, H, alpha)
     expected = exact_weights(X, H, np.zeros(5), alpha, np.ones(5, dtype=bool))
     assert_allclose(Z, expected, atol=1e-12 / alpha)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._kernels._centers import soft_assignment
+from fairanchor._kernels._free_sizes import maximise
 from fairanchor._sampling import spread_sample
 
 # Temperatures relative to the difference between a row's two best costs: the first to the
@@ -25,9 +25,8 @@ FIRST_TEMPERATURE = 0.5
 LAST_TEMPERATURE = 0.5 / 4**4
 # More rows than this only sharpen what the rounding decides anyway.
 SAMPLE_ROWS = 40_000
-MAX_STEPS = 20
+MAX_STEPS = 30
 MASS_TOLERANCE = 1e-3
-LEAST_RIDGE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,11 @@ def free_sizes(costs, group_codes, weights, n_groups, start=None):
     else:
         own, temperature = start.prices[:, present], 4 * LAST_TEMPERATURE * median
         own = own - (own @ shares)[:, None]
+    # Nothing much finer than a row survives the rounding.
+    tolerance = np.maximum(MASS_TOLERANCE * weights.sum() * shares, 0.05 * weights.mean())
+    own = np.ascontiguousarray(own)
     while True:
-        own, sizes = _maximise(costs, codes, weights, shares, own, temperature)
+        own, sizes = maximise(costs, codes, weights, shares, own, temperature, tolerance, MAX_STEPS)
         if temperature <= LAST_TEMPERATURE * median:
             break
         temperature /= 4
@@ -109,49 +111,3 @@ def _typical_differences(costs, weights):
         return 0.0, 0.0
     differences, weights = differences[~tied], weights[~tied]
     return float(np.average(differences, weights=weights)), float(np.median(differences))
-
-
-def _maximise(costs, group_codes, weights, shares, prices, temperature):
-    """Newton's method at one temperature; returns prices and the sizes they imply."""
-    value, mass, curvature = _evaluate(costs, group_codes, weights, shares, prices, temperature)
-    # Nothing much finer than a row survives the rounding.
-    tolerance = np.maximum(MASS_TOLERANCE * weights.sum() * shares, 0.05 * weights.mean())
-    ridge = LEAST_RIDGE
-    for _ in range(MAX_STEPS):
-        step, sizes = _newton_step(mass, curvature, shares, temperature, ridge)
-        residual = mass - sizes[:, None] * shares
-        if np.all(np.abs(residual).max(axis=0) <= tolerance):
-            return prices, sizes
-        trial = prices + step
-        new = _evaluate(costs, group_codes, weights, shares, trial, temperature)
-        if new[0] >= value - 1e-12 * abs(value):
-            prices, (value, mass, curvature) = trial, new
-            ridge = max(ridge / 100, LEAST_RIDGE)
-        else:  # where hardly a row is near a tie the quadratic model promises too much
-            ridge *= 10
-    return prices, mass.sum(axis=1)
-
-
-def _evaluate(costs, group_codes, weights, shares, prices, temperature):
-    n_clusters, n_groups = costs.shape[1], len(shares)
-    mass = np.zeros((n_clusters, n_groups))
-    curvature = np.zeros((n_groups, n_clusters, n_clusters))
-    value = soft_assignment(costs, group_codes, weights, prices, temperature, mass, curvature)
-    return value, mass, curvature
-
-
-def _newton_step(mass, curvature, shares, temperature, ridge):
-    """Step of the prices, and the sizes that make it keep ``sum_r pi_r q[l, r] = 0``."""
-    n_clusters = len(mass)
-    flat = np.full((n_clusters, n_clusters), 1.0 / n_clusters)
-    # The ridge bounds the step; the constant vector, which changes nothing, is sent to itself.
-    scale = (mass.sum(axis=0) / n_clusters)[:, None, None]
-    inverses = np.linalg.inv(curvature + scale * (ridge * np.eye(n_clusters) + flat))
-    schur = np.einsum("r,rlk->lk", shares**2, inverses)
-    right = np.einsum("r,rlk,kr->l", shares, inverses, mass)
-    sizes = np.linalg.solve(schur, right)
-    sizes *= mass.sum() / sizes.sum()
-    step = temperature * np.einsum("rlk,kr->lr", inverses, mass - sizes[:, None] * shares)
-    # A box per coordinate: the quadratic model holds for a few temperatures only.
-    step = np.clip(step, -8 * temperature, 8 * temperature)
-    return step - (step @ shares)[:, None], sizes

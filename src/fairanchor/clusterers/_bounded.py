@@ -553,9 +553,9 @@ def round_masses(program, x):
     """Integer masses, by solving smaller and smaller programs on what is still fractional.
 
     Clusters and cells keep their weight, within its floor and ceiling if all weights are
-    equal. When a program leaves nothing integral, the restriction with the fewest fractional
-    masses is dropped: at a vertex these are at most 2 (D + 1), so its weight changes by less
-    than as many rows. The cost never rises, as the old masses stay feasible.
+    equal. When a program leaves nothing integral, the restrictions with the fewest fractional
+    masses are dropped: at a vertex these are at most 2 (D + 1), so their weight changes by
+    less than as many rows. The cost never rises, as the old masses stay feasible.
     """
     sums = program.sizes_of_cells().tocsr()[: x.shape[1]]
     totals = sparse.vstack([sums, sparse.eye_array(sums.shape[1])], format="csr")
@@ -581,7 +581,7 @@ def round_masses(program, x):
             whole[rows, clusters] += more
             done += matrix @ more
         if np.count_nonzero(part) == len(rows):
-            live[np.argmin(np.where(live, n_fractional, len(rows) + 1))] = False
+            live &= n_fractional > n_fractional[live].min()
     return np.rint(whole).astype(np.int64)
 
 

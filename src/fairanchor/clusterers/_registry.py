@@ -1,6 +1,7 @@
 """Clusterers by the names that `AnchorFairClustering` takes."""
 
 from fairanchor.clusterers._fair_kmeans import FairKMeans
+from fairanchor.clusterers._fairlets import FairletClustering
 from fairanchor.clusterers._fairness_first import FairnessFirstClustering
 from fairanchor.clusterers._one_stage import OneStageFairSpectralClustering
 from fairanchor.clusterers._spectral import FairSpectralClustering
@@ -11,6 +12,7 @@ CLUSTERERS = {
     "spfc": FairSpectralClustering,
     "vfc": VariationalFairClustering,
     "fmsc": OneStageFairSpectralClustering,
+    "fairlets": FairletClustering,
     "ffc": FairnessFirstClustering,
 }
 

@@ -1,0 +1,46 @@
+"""Inside scikit-learn's Pipeline and GridSearchCV."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor.datasets import make_zafar
+
+DATA = make_zafar(600, variant="original", random_state=0)
+X, GROUP = DATA.data * [1.0, 50.0], DATA.sensitive_features
+
+
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_a_pipeline_routes_the_groups(estimator):
+    direct = estimator(3, random_state=0)
+    scaled = StandardScaler().fit_transform(X)
+    direct.fit(scaled, sensitive_features=GROUP)
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), estimator(3, random_state=0))
+        pipeline.fit(X, sensitive_features=GROUP)
+        assert_array_equal(pipeline[-1].labels_, direct.labels_)
+        labels = pipeline.predict(X, sensitive_features=GROUP)
+        again = pipeline.fit_predict(X, sensitive_features=GROUP)
+    assert_array_equal(labels, direct.predict(scaled, sensitive_features=GROUP))
+    assert_array_equal(again, direct.labels_)
+
+
+def test_a_pipeline_without_routing_takes_the_step_name():
+    pipeline = make_pipeline(StandardScaler(), AnchorFairClustering(3, random_state=0))
+    pipeline.fit(X, anchorfairclustering__sensitive_features=GROUP)
+    assert pipeline[-1].worst_violation_ < 1
+
+
+def test_a_grid_search_scores_by_cost():
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            AnchorFairClustering(random_state=0), {"n_clusters": [2, 4]}, cv=2, error_score="raise"
+        )
+        search.fit(X, sensitive_features=GROUP)
+    assert search.best_params_ == {"n_clusters": 4}  # more clusters, less cost
+    assert np.all(search.cv_results_["mean_test_score"] < 0)
