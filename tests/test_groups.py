@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairanchor._groups import check_groups, codes_of_known_groups, encode_names
+from fairanchor._groups import (
+    check_attributes,
+    check_groups,
+    codes_of_known_groups,
+    encode_names,
+)
 from fairanchor.exceptions import FairnessWarning
 
 relaxed = settings(deadline=None, max_examples=60)
@@ -143,6 +148,23 @@ def test_several_columns_are_intersected(kind):
     assert groups.public_names.tolist() == [("f", 1), ("m", 1), ("m", 2)]
 
 
+@pytest.mark.parametrize("kind", TWO_COLUMNS)
+def test_attributes_are_the_groups_of_each_column(kind):
+    first, second = check_attributes(TWO_COLUMNS[kind], 5)
+    assert_array_equal(first.codes, [0, 1, 0, 1, 0])
+    assert first.names.tolist() == ["m", "f"]
+    assert_array_equal(second.codes, [0, 0, 1, 0, 0])
+    assert second.names.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", TEXT_COLUMNS)
+def test_a_single_column_is_one_attribute_with_the_same_groups(kind):
+    (attribute,) = check_attributes(TEXT_COLUMNS[kind], 6)
+    groups = check_groups(TEXT_COLUMNS[kind], 6)
+    assert_array_equal(attribute.codes, groups.codes)
+    assert attribute.public_names.tolist() == groups.public_names.tolist()
+
+
 @relaxed
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=30))
 def test_intersection_equals_grouping_by_tuples(rows):
@@ -212,6 +234,9 @@ def test_no_sensitive_features_are_one_group_with_a_warning():
         groups = check_groups(None, 4)
     assert_array_equal(groups.codes, [0, 0, 0, 0])
     assert groups.sizes.tolist() == [4]
+    with pytest.warns(FairnessWarning, match="all rows are taken as one group"):
+        (attribute,) = check_attributes(None, 4)
+    assert_array_equal(attribute.codes, [0, 0, 0, 0])
 
 
 def test_input_is_not_changed():
@@ -333,8 +358,9 @@ def test_known_groups_are_recognised_in_another_container():
     ],
 )
 def test_bad_sensitive_features_are_refused(values, error, match):
-    with pytest.raises(error, match=match):
-        check_groups(values, 3)
+    for check in (check_groups, check_attributes):
+        with pytest.raises(error, match=match):
+            check(values, 3)
 
 
 def test_known_groups_refuse_another_number_of_rows():

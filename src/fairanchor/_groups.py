@@ -73,20 +73,35 @@ def check_groups(sensitive_features, n_rows, *, missing="error"):
     groups : Groups
     """
     if sensitive_features is None:
-        warnings.warn(
-            "sensitive_features is None: all rows are taken as one group, so the clusters "
-            "are not constrained in any way.",
-            FairnessWarning,
-            stacklevel=3,
-        )
-        return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
+        return _one_group(n_rows)
     codes, names = encode_names(sensitive_features, missing=missing)
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
-            "every row needs exactly one group."
-        )
+    _check_n_rows(codes, n_rows)
     return _canonical(codes, names)
+
+
+def check_attributes(sensitive_features, n_rows):
+    """Encode every sensitive column by itself, where `check_groups` takes their intersection.
+
+    Parameters
+    ----------
+    sensitive_features : array-like of shape (n_rows,) or (n_rows, n_columns), or None
+        ``None`` means one column with a single group and warns.
+    n_rows : int
+        Number of rows that must be matched.
+
+    Returns
+    -------
+    attributes : list of Groups
+        One per column.
+    """
+    if sensitive_features is None:
+        return [_one_group(n_rows)]
+    attributes = []
+    for title, values in _columns(sensitive_features):
+        codes, names = _encode_column(values, title, missing="error")
+        _check_n_rows(codes, n_rows)
+        attributes.append(_canonical(codes, names))
+    return attributes
 
 
 def encode_names(sensitive_features, *, missing="error"):
@@ -122,16 +137,30 @@ def codes_of_known_groups(sensitive_features, known, n_rows, *, missing="error")
         Number of rows of every unknown name.
     """
     codes, names = encode_names(sensitive_features, missing=missing)
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
-            "every row needs exactly one group."
-        )
+    _check_n_rows(codes, n_rows)
     position = {name: code for code, name in enumerate(known)}
     translation = np.array([position.get(name, -1) for name in names], dtype=np.int64)
     counts = np.bincount(codes, minlength=len(names))
     unknown = {name: int(counts[code]) for code, name in enumerate(names) if translation[code] < 0}
     return translation[codes], unknown
+
+
+def _one_group(n_rows):
+    warnings.warn(
+        "sensitive_features is None: all rows are taken as one group, so the clusters "
+        "are not constrained in any way.",
+        FairnessWarning,
+        stacklevel=4,
+    )
+    return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
+
+
+def _check_n_rows(codes, n_rows):
+    if len(codes) != n_rows:
+        raise ValueError(
+            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
+            "every row needs exactly one group."
+        )
 
 
 def _canonical(codes, names):

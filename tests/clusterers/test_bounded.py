@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor.clusterers import _bounded
+from fairanchor.clusterers import _bounded, _bounded_program
 from fairanchor.clusterers._bounded import BoundedFairAssignment
 from fairanchor.exceptions import FairnessWarning
 
@@ -123,7 +123,7 @@ def test_program_restricted_to_undecided_rows_has_the_optimum_of_all_rows(
         3, objective=objective, tolerance=tolerance, n_init=1, random_state=0
     )
     whole = fit_quietly(model, X, columns).lp_value_
-    monkeypatch.setattr(_bounded, "PROGRAM_ROWS", 50)
+    monkeypatch.setattr(_bounded_program, "PROGRAM_ROWS", 50)
     assert_allclose(fit_quietly(model, X, columns).lp_value_, whole, rtol=1e-6)
 
 
@@ -231,10 +231,10 @@ def test_rounding_keeps_totals_and_does_not_raise_the_cost_of_spread_out_masses(
     codes = list(columns.T[:n_attributes])
     limits = [(np.zeros(2), np.ones(2)), (np.zeros(3), np.ones(3))][:n_attributes]
     cost = cdist(X, X[:4])
-    program = _bounded.FairProgram(cost, np.ones(80), np.ones(80), codes, limits, 0.0)
+    program = _bounded_program.FairProgram(cost, np.ones(80), np.ones(80), codes, limits, 0.0)
     x = rng.dirichlet(np.ones(4), 80)  # nearly all masses are fractional
 
-    whole = _bounded.round_masses(program, x)
+    whole = _bounded_program.round_masses(program, x)
 
     assert_array_equal(whole.sum(axis=1), 1)
     assert (cost * whole).sum() <= (cost * x).sum() * (1 + 1e-9)
@@ -306,7 +306,7 @@ def test_weight_two_counts_as_two_rows_in_the_program(objective):
     share = np.bincount(codes, weights=twice) / twice.sum()
     limits = [(0.9 * share, np.minimum(1, share / 0.9))]
     values = [
-        _bounded.assign_within(
+        _bounded_program.assign_within(
             cost[rows], weights.astype(float), codes[rows], [codes[rows]], limits,
             smallest_radius=objective == "kcenter",
         )[1]

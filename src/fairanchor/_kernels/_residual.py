@@ -36,13 +36,13 @@ def _start(x, half_prices, H, alpha, allowed, p, level):
             count += 1
             total += level[a]
     nu = (alpha - total) / count
-    while True:  # drop what is negative until nothing is; nu only falls
+    while True:  # drop what is negative until nothing is; only rounding can bring one back
         kept, kept_total = 0, 0.0
         for a in range(m):
             if level[a] + nu > 0.0:
                 kept += 1
                 kept_total += level[a]
-        if kept == count or kept == 0:
+        if kept >= count or kept == 0:
             return nu
         count = kept
         nu = (alpha - kept_total) / count
