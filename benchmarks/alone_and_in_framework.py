@@ -122,7 +122,8 @@ def run(dataset, method, where, options):
     process = context.Process(target=measure, args=arguments)
     process.start()
     sender.close()
-    record = {"dataset": dataset, "rows": options.rows, "method": method, "where": where}
+    n_rows = options.rows if dataset in GENERATED else None  # of a table the process will tell
+    record = {"dataset": dataset, "rows": n_rows, "method": method, "where": where}
     record |= {"threads": options.threads, "limit": options.limit, "note": ""}
     try:
         record |= messages(receiver, options.limit)

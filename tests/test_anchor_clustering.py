@@ -346,3 +346,19 @@ def test_the_promise_holds_for_random_tables(data):
     assert_keeps_promise(model, group)
     if model.fairness == "population":
         assert model.n_clusters_found_ == c
+
+
+@pytest.mark.parametrize("clusterer", sorted(CLUSTERERS))
+def test_a_group_of_two_in_a_thousand_has_its_anchors_and_its_share(clusterer):
+    shares = (0.51, 0.34, 0.08, 0.06, 0.008, 0.002)
+    data = make_fair_blobs(5000, centers=4, group_shares=shares, random_state=0)
+    groups = data.sensitive_features
+    model = AnchorFairClustering(4, clusterer=clusterer, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(data.data, sensitive_features=groups)
+    assert_keeps_promise(model, groups)
+    sizes = pd.Series(groups).value_counts()
+    anchors = pd.Series(groups[model.anchor_indices_]).value_counts()
+    assert sizes.min() <= 0.0025 * len(groups)
+    assert (anchors.reindex(sizes.index) >= np.minimum(4, sizes)).all()

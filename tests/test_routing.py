@@ -39,7 +39,10 @@ def test_a_pipeline_without_routing_takes_the_step_name():
 def test_a_grid_search_scores_by_cost():
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            AnchorFairClustering(random_state=0), {"n_clusters": [2, 4]}, cv=2, error_score="raise"
+            AnchorFairClustering(random_state=0, min_cluster_size=0),
+            {"n_clusters": [2, 4]},
+            cv=2,
+            error_score="raise",
         )
         search.fit(X, sensitive_features=GROUP)
     assert search.best_params_ == {"n_clusters": 4}  # more clusters, less cost

@@ -1,0 +1,28 @@
+"""The README's code runs as printed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_python_blocks_of_the_readme_run():
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    namespace = {}
+    for block in blocks:
+        exec(block, namespace)
+    model = namespace["model"]
+    assert model.worst_violation_ < 1
+    np.testing.assert_array_equal(namespace["new_labels"], model.labels_[:10])
+
+
+def test_the_readme_names_every_public_estimator():
+    import fairanchor
+
+    text = README.read_text(encoding="utf-8")
+    for name in fairanchor.__all__:
+        if not name.endswith("Warning"):
+            assert name in text
