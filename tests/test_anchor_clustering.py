@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.mixture import GaussianMixture
 
 from fairanchor import AnchorFairClustering, FairKMeans, FairnessWarning
 from fairanchor.clusterers._registry import CLUSTERERS
@@ -136,7 +137,9 @@ def test_the_soft_mass_obeys_proposition_1(zafar):
 
 def test_argmax_keeps_no_count_but_balanced_does(zafar):
     X, group = zafar
-    soft = AnchorFairClustering(2, assignment="argmax", random_state=0, alpha=1e4)
+    soft = AnchorFairClustering(
+        2, assignment="argmax", random_state=0, alpha=1e4, min_cluster_size=0
+    )
     soft.fit(X, sensitive_features=group)
     hard = clone(soft).set_params(assignment="balanced").fit(X, sensitive_features=group)
     assert soft.worst_violation_ > 50
@@ -272,13 +275,90 @@ def test_sample_weights_count_like_repeated_rows():
     data = make_zafar(400, variant="original", random_state=0)
     X, group = data.data, data.sensitive_features
     weight = np.random.default_rng(0).integers(1, 4, len(X))
-    model = AnchorFairClustering(3, random_state=0, refine=0, tol=1e-8)
+    # The same anchors and clusters of anchors: then the graph must be the same too.
+    given = {"anchors": np.arange(0, 400, 10), "clusterer": AgglomerativeClustering()}
+    model = AnchorFairClustering(3, refine=0, tol=1e-9, min_cluster_size=0, **given)
     weighted = clone(model).fit(X, sensitive_features=group, sample_weight=weight.astype(float))
-    assert_allclose(weighted.counts_.sum(), weight.sum())
-    assert_allclose(weighted.targets_.sum(axis=0), np.bincount(group, weights=weight))
-    # A cell misses its target by less than the heaviest row.
-    assert weighted.worst_violation_ <= 3
-    assert weighted.mass_error_ <= 1e-8 * weight.sum()
+    first = np.r_[0, np.cumsum(weight)[:-1]]
+    repeated = clone(model).set_params(anchors=first[np.arange(0, 400, 10)])
+    repeated.fit(np.repeat(X, weight, axis=0), sensitive_features=np.repeat(group, weight))
+    assert_allclose(weighted.targets_, repeated.targets_, atol=0.5 + 1e-9)  # whole sizes there
+    assert_allclose(weighted.anchor_masses_, repeated.anchor_masses_)
+    soft = weighted.predict_proba(X, sensitive_features=group)
+    assert_allclose(soft, repeated.predict_proba(X, sensitive_features=group), atol=5e-3)
+    assert_allclose(weighted.counts_.sum(axis=0), np.bincount(group, weights=weight))
+    assert weighted.worst_violation_ <= weight.max()
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.5])
+def test_equal_weights_are_counts_in_another_unit(zafar, unit):
+    X, group = zafar[0][:600], zafar[1][:600]
+    plain = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=group)
+    weighted = clone(plain).fit(X, sensitive_features=group, sample_weight=np.full(600, unit))
+    assert_array_equal(weighted.labels_, plain.labels_)
+    assert_allclose(weighted.counts_, plain.counts_ * unit)
+    assert_allclose(weighted.targets_, plain.targets_ * unit)
+    assert_allclose(weighted.inertia_, plain.inertia_ * unit)
+    assert_allclose(weighted.anchor_masses_, plain.anchor_masses_ * unit)
+
+
+def test_zero_cells_hold_for_rows_far_away_and_for_unknown_groups(zafar):
+    X, group = zafar
+    sizes = np.bincount(group)
+    table = np.array([[1.0, 0.0], [0.0, 0.4], [0.0, 0.6]]) * sizes
+    for refine in (0, 3):
+        model = AnchorFairClustering(
+            3, fairness=table, refine=refine, random_state=0, unknown_groups="blind"
+        )
+        model.fit(X, sensitive_features=group)
+        labels = model.predict(1e6 * X, sensitive_features=group)
+        assert set(labels[group == 0]) == {0}
+        assert set(labels[group == 1]) <= {1, 2}
+        blind = model.predict(X)
+        assert len(set(blind)) > 1
+
+
+def test_small_units_of_the_features_do_not_stop_the_solver_early(zafar):
+    X, group = zafar[0][:800], zafar[1][:800]
+    for scale in (2.0**-40, 2.0**40):
+        model = AnchorFairClustering(3, alpha=10 * scale**2, refine=0, tol=1e-7, random_state=0)
+        model.fit(X * scale, sensitive_features=group)
+        assert model.converged_
+        assert model.mass_error_ <= 1e-7 * 800
+
+
+def test_missing_groups_are_predicted_as_they_were_fitted(zafar):
+    X, group = zafar[0][:400], zafar[1][:400].astype(object)
+    group[::7] = None
+    model = AnchorFairClustering(2, missing_groups="own_group", random_state=0)
+    model.fit(X, sensitive_features=group)
+    assert_array_equal(model.predict(X, sensitive_features=group), model.labels_)
+
+
+def test_a_failed_fit_leaves_no_half_fitted_model(zafar):
+    X, group = zafar[0][:300], zafar[1][:300]
+    model = AnchorFairClustering(2, fairness=np.ones((2, 2)))
+    with pytest.raises(ValueError, match="sum to"):
+        model.fit(X, sensitive_features=group)
+    with pytest.raises(NotFittedError):
+        model.predict(X, sensitive_features=group)
+
+
+def test_the_clusterers_own_seed_is_kept(zafar):
+    X, group = zafar
+    model = AnchorFairClustering(3, clusterer=KMeans(n_init=1, random_state=5), random_state=0)
+    assert model.fit(X, sensitive_features=group).clusterer_.random_state == 5
+    free = AnchorFairClustering(3, clusterer=KMeans(n_init=1), random_state=0)
+    assert free.fit(X, sensitive_features=group).clusterer_.random_state is not None
+
+
+def test_an_estimator_that_only_predicts_labels_the_anchors(zafar):
+    X, group = zafar
+    model = AnchorFairClustering(3, clusterer=GaussianMixture(3, random_state=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(X, sensitive_features=group)
+    assert_keeps_promise(model, group)
 
 
 def test_blind_prediction_of_unknown_groups(zafar):

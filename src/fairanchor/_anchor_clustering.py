@@ -3,6 +3,7 @@
 Start reading at `AnchorFairClustering.fit`; it is the paper in four steps.
 """
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,14 +19,13 @@ from fairanchor.anchors import select_anchors
 from fairanchor.assignment._propagate import ASSIGNMENTS
 from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
 from fairanchor.clusterers._fair_lloyd import cost_of, distances_to, fair_lloyd, means_of
-from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size
+from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
 from fairanchor.graph import (
     ADMMSolver,
     AnchorGraphProblem,
     AnchorSummary,
     NewtonSolver,
-    allowed_anchors,
     check_targets,
     fairness_targets,
     sufficient_multipliers,
@@ -71,11 +71,14 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
     clusterer : str, estimator or callable, default="fair_kmeans"
         What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, ``"vfc"``, ``"fmsc"``,
         ``"fairlets"`` or ``"ffc"`` for the estimators of this library with their defaults; an
-        estimator with ``fit`` and ``labels_`` (scikit-learn's clusterers are such), which is
-        cloned; or a callable
-        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
+        estimator with ``fit`` and ``labels_`` or ``predict`` (scikit-learn's clusterers are such),
+        which is cloned, given ``n_clusters`` and, if it has none, ``random_state``; or a callable
+        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. They see
+        groups as integers, the largest group being 0, if ``fit`` names ``sensitive_features``, and
+        masses if it names ``sample_weight``.
     n_anchors : int or "auto", default="auto"
-        Number of anchors; by default 20 per group, at least 4 per cluster.
+        Number of anchors; by default 20 per group, at least 4 per cluster. Not used when
+        ``anchors`` holds row indices.
     anchors : {"kmeans", "fdas", "das", "random"} or array of row indices, default="kmeans"
         How anchors are selected: medoids of k-means within each group, the paper's FDAS, its
         ancestor DAS, or at random; the last two are blind to groups.
@@ -96,10 +99,12 @@ default="population"
         Exact counts, or each row's largest soft label, which keeps no promise.
     refine : int or "auto", default="auto"
         Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others.
-        With the population as target the sizes are free in these steps.
+        With the population as target the sizes are free in these steps. They change the labels,
+        not the anchor graph and its soft labels.
     min_cluster_size : float or "auto", default="auto"
         Least number of rows of a cluster: by default ``max(20 n / smallest group, 0.005 n)``, at
-        most ``n / (2 n_clusters)``.
+        most ``n / (2 n_clusters)``. Targets copied from anchors, or given, can be smaller; a
+        warning says so.
     missing_groups : {"error", "own_group"}, default="error"
         What missing values of ``sensitive_features`` mean.
     unknown_groups : {"error", "blind"}, default="error"
@@ -138,11 +143,12 @@ default="population"
         Prices of the labels: `predict` adds them to soft labels (subtracts them from squared
         distances if there was a refinement).
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        Means of the clusters.
+        Means of the clusters; after a refinement, the centres to which the labels are the best
+        fair assignment (the means themselves once it has converged).
     inertia_ : float
         Sum of squared distances of the rows to their centres.
     mass_error_ : float
-        Largest error of a cell's soft mass, in samples.
+        Largest error of a cell's soft mass against the targets of the anchor graph, in samples.
     duality_gap_, assignment_gap_ : float
         Certificates of the anchor graph and of the assignment; both are zero at an optimum.
     converged_ : bool
@@ -292,9 +298,10 @@ default="population"
         self : object
             The fitted estimator.
         """
-        rows, groups, scale = self._as_rows(X, sensitive_features, sample_weight)
+        rows, groups, units = self._as_rows(X, sensitive_features, sample_weight)
+        refine = self._refine_steps()
         clusterer = check_clusterer(self.clusterer)
-        min_size = minimum_size(self.min_cluster_size, rows.group_sizes, self.n_clusters)
+        min_size = minimum_size(self.min_cluster_size, rows, self.n_clusters, units.weight)
         # Groups and rows draw from one seed, so that neither names nor order matter.
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
@@ -305,34 +312,41 @@ default="population"
 
         # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
         weighted = self.anchor_weights == "mass"
-        anchor_labels, self.clusterer_ = cluster_anchors(
+        anchor_labels, fitted = cluster_anchors(
             clusterer, anchors, self.n_clusters, weighted=weighted, min_size=min_size, seed=seed
         )
 
         # 3. Fair anchor graph: multipliers such that every cluster gets its mass of each group.
         problem = AnchorGraphProblem(
-            anchors.points, anchor_labels, self.n_clusters, self.alpha * scale**2
+            anchors.points, anchor_labels, self.n_clusters, self.alpha * units.length**2
         )
         summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
-        targets = fairness_targets(self.fairness, summary, groups)
-        if self.solver != "admm":
-            check_targets(targets, summary, groups)
+        targets = fairness_targets(self.fairness, summary, groups, unit=units.weight)
+        check_targets(targets, summary, groups, feasible=self.solver != "admm")
         solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
         graph = solver.solve(problem, rows, targets)
         warn_not_converged(graph)
 
         # 4. Propagation: soft labels to labels whose counts are exact.
         assignment = ASSIGNMENTS[self.assignment](graph.soft_labels, rows, targets)
-        refined = self._refined(rows, assignment, targets, min_size)
+        refined = self._refined(rows, assignment, targets, min_size, refine)
 
-        self._store(rows, groups, scale, anchors, problem, targets, graph, assignment, refined)
+        self.clusterer_ = fitted
+        self._store(rows, groups, units, anchors, problem, targets, graph, assignment, refined)
+        if isinstance(self.fairness, str):
+            warn_if_small(self.counts_, min_size * units.weight)
         return self
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_model")
 
     def predict(self, X, *, sensitive_features=None):
         """Cluster of new rows, by the multipliers and prices of their groups.
 
-        On the training rows this gives ``labels_``, but for ties. New rows are labelled one by
-        one: that their composition is fair as well is likely, not guaranteed.
+        On the training rows this gives ``labels_``, but for ties (and, with ``solver="admm"``, but
+        for the error of its last iteration; with unequal weights, but for the few rows that had
+        to be rounded). New rows are labelled one by one: that their composition is fair as well is
+        likely, not guaranteed.
 
         Parameters
         ----------
@@ -362,8 +376,8 @@ default="population"
         Returns
         -------
         soft_labels : ndarray of shape (n_samples, n_clusters)
-            Rows on the simplex. `predict` also uses prices, so that its answer need not be
-            the largest.
+            Rows on the simplex. They belong to the anchor graph: `predict` also uses prices,
+            and the centres of the refinement, so that its answer need not be the largest.
         """
         rows, model = self._new_rows(X, sensitive_features)
         return model.soft_labels(rows)
@@ -430,8 +444,9 @@ default="population"
         rows, model = self._new_rows(X, sensitive_features)
         distances = distances_to(rows, model.centers)
         own = distances[np.arange(rows.n_rows), model.labels(rows)]
-        weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
-        return -float((weights * own).sum()) / self._scale / self._scale
+        weights = check_weights(sample_weight, rows.X)
+        cost = own.sum() if weights is None else weights @ own
+        return -float(cost) / self._scale / self._scale
 
     def _as_rows(self, X, sensitive_features, sample_weight):
         """Checked rows, scaled by a power of two if squares would leave the range of doubles."""
@@ -439,81 +454,112 @@ default="population"
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
         weights = check_weights(sample_weight, X)
-        scale = power_of_two_scale(X)
-        X = X if scale == 1.0 else X * scale
+        units = _Units(length=power_of_two_scale(X))
+        X = X if units.length == 1.0 else X * units.length
+        if weights is not None and np.ptp(weights) == 0.0:
+            # Equal weights are counts in another unit, and counts can be met exactly.
+            weights, units = None, _Units(units.length, weight=float(weights[0]))
         rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
-        return rows, groups, scale
+        return rows, groups, units
 
     def _new_rows(self, X, sensitive_features):
         """Checked new rows in the fitted scale, and the model that labels them."""
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        codes = known_codes(self, sensitive_features, len(X), unknown_groups=self.unknown_groups)
+        codes = known_codes(
+            self,
+            sensitive_features,
+            len(X),
+            unknown_groups=self.unknown_groups,
+            missing_groups=self.missing_groups,
+        )
         model = self._model
+        if X.shape[1] != model.centers.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, expected the {model.centers.shape[1]} of the last "
+                "successful fit."
+            )
         if (codes < 0).any():
             model = model.with_blind_group()
             codes = np.where(codes < 0, len(self.groups_), codes)
         X = X if self._scale == 1.0 else X * self._scale
         return MemoryRows(X, codes, len(model.shares), n_jobs=self.n_jobs), model
 
-    def _refined(self, rows, assignment, targets, min_size):
-        """Result of the fair Lloyd steps, or None if there are none."""
-        refine = self.refine
-        if isinstance(refine, str):
+    def _refine_steps(self):
+        """Number of fair Lloyd steps after propagation."""
+        if isinstance(self.refine, str):
             named = self.clusterer if isinstance(self.clusterer, str) else None
-            refine = DEFAULT_REFINE.get(named, 0) if self.assignment == "balanced" else 0
-        if refine == 0:
-            return None
-        if self.assignment != "balanced":
+            return DEFAULT_REFINE.get(named, 0) if self.assignment == "balanced" else 0
+        if self.refine > 0 and self.assignment != "balanced":
             raise ValueError(
-                f"refine={refine} needs assignment='balanced', got {self.assignment!r}: every "
+                f"refine={self.refine} needs assignment='balanced', got {self.assignment!r}: every "
                 "refinement step is a balanced assignment."
             )
+        return self.refine
+
+    def _refined(self, rows, assignment, targets, min_size, n_steps):
+        """Result of the fair Lloyd steps, or None if there are none."""
+        if n_steps == 0:
+            return None
         free = isinstance(self.fairness, str) and self.fairness == "population"
         centers = means_of(rows, assignment.labels, np.zeros((self.n_clusters, rows.n_features)))
         return fair_lloyd(
             rows,
             centers,
-            max_iter=refine,
+            max_iter=n_steps,
             tol=1e-4,
             min_size=max(min_size, 0.0 if rows.is_weighted else 1.0),
             targets=None if free else targets,
         )
 
-    def _store(self, rows, groups, scale, anchors, problem, targets, graph, assignment, refined):
+    def _store(self, rows, groups, units, anchors, problem, targets, graph, assignment, refined):
         """Attributes in the user's units, tables with the groups in the order of ``groups_``."""
         final = assignment if refined is None else refined
-        self._store_labels(final.labels, groups, rows.weights if rows.is_weighted else None)
+        weights = rows.weights * units.weight if rows.is_weighted or units.weight != 1.0 else None
+        self._store_labels(final.labels, groups, weights)
         zeros = np.zeros((self.n_clusters, rows.n_features))
         centers = means_of(rows, final.labels, zeros) if refined is None else refined.centers
         last_targets = targets if refined is None else refined.targets
-        multipliers = sufficient_multipliers(problem, rows, targets, graph.multipliers)
-        self._scale = scale
+        # ADMM excludes no anchor: its zero targets are met as nearly as all others.
+        allowed = targets > 0 if self.solver == "newton" else np.ones_like(targets, dtype=bool)
+        allowed |= targets.sum(axis=0) == 0
+        multipliers = graph.multipliers
+        if self.solver == "newton":
+            multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
+        self._scale = scale = units.length
         self._model = AnchorModel(
-            row_solver=choose_row_solver(problem, rows, graph.multipliers, targets),
+            row_solver=choose_row_solver(problem, rows, graph.multipliers, allowed.astype(float)),
             multipliers=groups.to_public(multipliers),
-            allowed=allowed_anchors(problem, groups.to_public(targets)),
+            allowed_cells=groups.to_public(allowed),
             prices=groups.to_public(final.prices),
             centers=centers,
             by_distance=refined is not None,
             shares=groups.to_public(rows.group_sizes) / rows.group_sizes.sum(),
         )
-        self.targets_ = groups.to_public(last_targets)
+        self.targets_ = groups.to_public(last_targets) * units.weight
         self.worst_violation_ = float(np.abs(self.counts_ - self.targets_).max())
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
-        self.assignment_gap_ = final.gap if refined is None else final.gap / scale / scale
-        unit = 1.0 if refined is None else scale
-        self.assignment_prices_ = self._model.prices / unit / unit
+        price_unit = 1.0 if refined is None else scale
+        self.assignment_prices_ = self._model.prices / price_unit / price_unit
+        self.assignment_gap_ = final.gap / price_unit / price_unit
         self.cluster_centers_ = centers / scale
-        self.inertia_ = cost_of(rows, final.labels, centers) / scale / scale
+        self.inertia_ = cost_of(rows, final.labels, centers) * units.weight / scale / scale
         self.anchor_indices_ = anchors.indices
         self.anchors_ = anchors.points / scale
-        self.anchor_masses_ = anchors.masses
+        self.anchor_masses_ = anchors.masses * units.weight
         self.anchor_labels_ = problem.anchor_labels
         self._n_features_out = len(anchors.indices)
         self.multipliers_ = self._model.multipliers / scale / scale
-        self.mass_error_ = graph.mass_error
+        self.mass_error_ = graph.mass_error * units.weight
         self.duality_gap_ = graph.duality_gap / scale / scale
         self.converged_ = graph.converged
         self.n_iter_ = graph.n_iter
         self.history_ = graph.history_in_units_of(scale)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What the rows were multiplied by, and what one of them weighs."""
+
+    length: float = 1.0
+    weight: float = 1.0

@@ -6,7 +6,13 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from fairanchor.clusterers._fair_lloyd import distances_to
-from fairanchor.graph._row_solvers import ActiveSetRows, PivotingRows
+from fairanchor.graph._row_solvers import (
+    ActiveSetRows,
+    PivotingRows,
+    ResidualRows,
+    allowed_anchors,
+    require_solved,
+)
 
 
 @dataclass(frozen=True)
@@ -17,10 +23,11 @@ class AnchorModel:
 
     Attributes
     ----------
-    row_solver : ActiveSetRows or PivotingRows
+    row_solver : ActiveSetRows, PivotingRows or ResidualRows
         Holds the anchors and their clusters.
     multipliers : ndarray of shape (n_clusters, n_groups)
-    allowed : ndarray of shape (n_groups, n_anchors), bool
+    allowed_cells : ndarray of shape (n_clusters, n_groups), bool
+        False where a group's target was zero: none of its rows goes there, seen or new.
     prices : ndarray of shape (n_clusters, n_groups)
     centers : ndarray of shape (n_clusters, n_features)
     by_distance : bool
@@ -30,9 +37,9 @@ class AnchorModel:
         The groups' shares of the training rows.
     """
 
-    row_solver: ActiveSetRows | PivotingRows
+    row_solver: ActiveSetRows | PivotingRows | ResidualRows
     multipliers: np.ndarray
-    allowed: np.ndarray
+    allowed_cells: np.ndarray
     prices: np.ndarray
     centers: np.ndarray
     by_distance: bool
@@ -42,9 +49,9 @@ class AnchorModel:
         """The same model with one more group, priced as the population is on average."""
         return AnchorModel(
             self.row_solver,
-            _with_mean_column(self.multipliers, self.shares),
-            np.vstack([self.allowed, self.allowed.any(axis=0)]),
-            _with_mean_column(self.prices, self.shares),
+            self._with_mean_column(self.multipliers),
+            np.column_stack([self.allowed_cells, self.allowed_cells.any(axis=1)]),
+            self._with_mean_column(self.prices),
             self.centers,
             self.by_distance,
             np.append(self.shares, 0.0),
@@ -52,7 +59,8 @@ class AnchorModel:
 
     def labels(self, rows):
         """Cluster of each row."""
-        own_prices = self.prices.T[rows.group_codes]
+        prices = np.where(self.allowed_cells, self.prices, -np.inf)
+        own_prices = prices.T[rows.group_codes]
         if self.by_distance:
             best = (distances_to(rows, self.centers) - own_prices).argmin(axis=1)
         else:
@@ -64,20 +72,31 @@ class AnchorModel:
         soft_labels = np.empty((rows.n_rows, len(self.centers)))
         everyone = np.ones(rows.n_groups, dtype=bool)
 
+        allowed = self._allowed_anchors()
+
         def kernel(block, out):
-            self.row_solver.sweep(block, self.multipliers, self.allowed, everyone, out)
+            counts = self.row_solver.sweep(block, self.multipliers, allowed, everyone, out)[3]
+            require_solved(counts, len(block.X), self.row_solver.problem)
 
         rows.map(kernel, [soft_labels])
         return soft_labels
 
     def anchor_weights(self, rows):
         """Weight of each row on each anchor, as a sparse matrix built block by block."""
+        allowed = self._allowed_anchors()
         blocks = [
-            csr_array(self.row_solver.weights(block, self.multipliers, self.allowed))
+            csr_array(self.row_solver.weights(block, self.multipliers, allowed))
             for block in rows.blocks()
         ]
         return vstack(blocks, format="csr")
 
+    def _allowed_anchors(self):
+        return allowed_anchors(self.row_solver.problem, self.allowed_cells)
 
-def _with_mean_column(table, shares):
-    return np.ascontiguousarray(np.column_stack([table, table @ shares]))
+    def _with_mean_column(self, table):
+        """The table and its mean over the groups that may use the cell, by their shares."""
+        shares = self.allowed_cells * self.shares
+        totals = shares.sum(axis=1)
+        mean = np.divide((shares * table).sum(axis=1), totals, out=table.min(axis=1),
+                         where=totals > 0)  # fmt: skip
+        return np.ascontiguousarray(np.column_stack([table, mean]))

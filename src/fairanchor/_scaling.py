@@ -2,14 +2,23 @@
 
 import numpy as np
 
+# Beyond these, squares cannot be told from zero or from infinity.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-152, 1e152
+
 
 def power_of_two_scale(X):
     """Factor by which to multiply X so that sums of squares neither overflow nor vanish.
 
-    A power of two changes no digit, and 1.0 (no copy needed) for all ordinary data.
+    A power of two changes no digit, and 1.0 (no copy needed) for all ordinary data. Values
+    whose squares could not be told to the user are refused.
     """
     largest = float(max(abs(X.max(initial=0.0)), abs(X.min(initial=0.0))))
+    if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
+        raise ValueError(
+            f"X has values of up to {largest:.3g}, expected between {SMALLEST_VALUE:g} and "
+            f"{LARGEST_VALUE:g}: squared distances and prices would leave the range of doubles. "
+            "Multiply X by a constant, which changes no label."
+        )
     if largest == 0.0 or 1e-60 < largest < 1e60:
         return 1.0
-    # Both halves stay in range where the whole power might not.
     return float(2.0 ** -np.floor(np.log2(largest)))

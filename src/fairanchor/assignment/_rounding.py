@@ -91,8 +91,11 @@ def round_targets(targets, group_sizes, *, whole):
     columns = targets.sum(axis=0)
     feasible = np.allclose(columns, group_sizes, rtol=1e-13, atol=0)
     if not feasible:
-        targets = targets * np.divide(
-            group_sizes, columns, out=np.zeros(len(columns)), where=columns > 0
+        # A group without any target is spread as the others are together.
+        spread = np.where(columns > 0, targets, targets.sum(axis=1, keepdims=True))
+        totals = spread.sum(axis=0)
+        targets = spread * np.divide(
+            group_sizes, totals, out=np.zeros(len(columns)), where=totals > 0
         )
     if not whole:
         return targets

@@ -9,7 +9,7 @@ import click
 @click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--jobs", default=None, type=int, help="Threads; all cores by default.")
+@click.option("--jobs", default=-1, type=int, help="Threads; -1, the default, means all cores.")
 def demo(rows, clusters, seed, jobs):
     """Cluster the synthetic Zafar data, with and without fairness, and compare.
 
@@ -24,7 +24,7 @@ def demo(rows, clusters, seed, jobs):
     click.echo(f"Zafar data: {rows:,} rows, 2 features, 2 groups (generated, seed {seed})")
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features
-    model = AnchorFairClustering(clusters, random_state=seed, n_jobs=jobs or -1)
+    model = AnchorFairClustering(clusters, random_state=seed, n_jobs=jobs)
     # The first fit of an installation compiles the kernels; they are kept on disk.
     model.fit(X[:2000], sensitive_features=group[:2000])
 

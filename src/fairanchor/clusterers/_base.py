@@ -61,7 +61,7 @@ def check_rows(estimator, X, *, reset=True):
     """C-contiguous float64 rows without missing or infinite values."""
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
-    names = getattr(X, "columns", None)
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     X = validate_data(
         estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
     )
@@ -88,10 +88,13 @@ def check_n_clusters(n_clusters, n_samples):
         )
 
 
-def known_codes(estimator, sensitive_features, n_rows, *, unknown_groups="error"):
+def known_codes(
+    estimator, sensitive_features, n_rows, *, unknown_groups="error", missing_groups="error"
+):
     """Codes of new rows in the order of the estimator's ``groups_``.
 
-    A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``.
+    A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
+    covers missing values as well.
     """
     known = estimator.groups_
     if sensitive_features is None:
@@ -103,7 +106,8 @@ def known_codes(estimator, sensitive_features, n_rows, *, unknown_groups="error"
             f"sensitive_features is None, but {type(estimator).__name__} was fitted with "
             f"{len(known)} groups: {known.tolist()[:20]}. A row's cluster depends on its group."
         )
-    codes, unknown = codes_of_known_groups(sensitive_features, known, n_rows)
+    missing = "own_group" if unknown_groups == "blind" else missing_groups
+    codes, unknown = codes_of_known_groups(sensitive_features, known, n_rows, missing=missing)
     if unknown and unknown_groups == "error":
         listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
         raise ValueError(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairanchor._sampling import spread_sample
 from fairanchor._scaling import power_of_two_scale
-from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
 from fairanchor.clusterers._base import (
     FairClusterer,
     check_rows,
@@ -26,8 +26,6 @@ from fairanchor.rows import MemoryRows
 # Rows from which seeds are drawn, and on which several starts compete.
 SEEDING_ROWS = 20_000
 COMPETITION_ROWS = 50_000
-# Beyond these, squares cannot be told from zero or from infinity.
-SMALLEST_VALUE, LARGEST_VALUE = 1e-152, 1e152
 
 
 class FairKMeans(FairClusterer):
@@ -155,7 +153,7 @@ default="k-means"
             The fitted estimator.
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        scale = _scale_of_squares(X)
+        scale = power_of_two_scale(X)
         # Equal weights are counts in another unit, and counts can be met exactly.
         is_counted = weights is None or np.ptp(weights) == 0.0
         rows = MemoryRows(
@@ -232,7 +230,8 @@ default="k-means"
         """
         distances, priced = self._priced_distances(X, sensitive_features)
         own = distances[np.arange(len(distances)), priced.argmin(axis=1)]
-        return -float(own.sum() if sample_weight is None else np.dot(sample_weight, own))
+        weights = check_weights(sample_weight, distances)
+        return -float(own.sum() if weights is None else weights @ own)
 
     def _priced_distances(self, X, sensitive_features):
         check_is_fitted(self)
@@ -281,15 +280,3 @@ default="k-means"
                 yield kmeans_plusplus(
                     X, self.n_clusters, sample_weight=weights, random_state=random_state
                 )[0]
-
-
-def _scale_of_squares(X):
-    """Power of two by which to multiply X; an error if results cannot be scaled back."""
-    largest = float(max(abs(X.max()), abs(X.min())))
-    if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
-        raise ValueError(
-            f"X has values of up to {largest:.3g}, expected between {SMALLEST_VALUE:g} and "
-            f"{LARGEST_VALUE:g}: squared distances and prices would leave the range of doubles. "
-            "Multiply X by a constant, which changes no label."
-        )
-    return power_of_two_scale(X)

@@ -56,13 +56,36 @@ def cluster_anchors(clusterer, anchors, n_clusters, *, weighted, min_size, seed)
     return enforce_min_size(labels, anchors, n_clusters, min_size), fitted
 
 
-def minimum_size(setting, group_sizes, n_clusters):
-    """Least weight of a cluster; "auto" keeps about twenty rows of the smallest group in it."""
+def minimum_size(setting, rows, n_clusters, unit):
+    """Least weight of a cluster; "auto" keeps about twenty rows of the smallest group in it.
+
+    A number is in units of which a row weighs ``unit``.
+    """
+    total = rows.group_sizes.sum()
     if not isinstance(setting, str):
-        return float(setting)
-    total = group_sizes.sum()
-    wanted = max(20.0 * total / group_sizes[group_sizes > 0].min(), 0.005 * total)
+        if setting * n_clusters > total * unit:
+            raise ValueError(
+                f"min_cluster_size={setting} times n_clusters={n_clusters} should be <= the "
+                f"{total * unit:g} samples there are."
+            )
+        return setting / unit
+    one_row = rows.weights[rows.weights > 0].mean()
+    smallest = rows.group_sizes[rows.group_sizes > 0].min()
+    wanted = max(20.0 * one_row * total / smallest, 0.005 * total)
     return min(wanted, total / (2 * n_clusters))
+
+
+def warn_if_small(counts, min_size):
+    """Say so when a cluster ended below the minimum size all the same."""
+    sizes = counts.sum(axis=1)
+    if sizes.min() < np.floor(min_size):
+        warnings.warn(
+            f"Cluster {int(np.argmin(sizes))} has {sizes.min():g} samples, fewer than the minimum "
+            f"of {min_size:.6g}: its target, the weight of single rows, or the argmax allowed no "
+            "other.",
+            FairnessWarning,
+            stacklevel=4,
+        )
 
 
 def _voting_anchors(anchors, n_clusters):
@@ -81,12 +104,21 @@ def _run(clusterer, points, codes, n_clusters, weights, seed):
         return answer, None
     fitted = clone(clusterer)
     own = fitted.get_params(deep=False)
-    settings = {"n_clusters": n_clusters, "random_state": seed}
-    fitted.set_params(**{name: value for name, value in settings.items() if name in own})
+    settings = {"n_clusters": n_clusters} if "n_clusters" in own else {}
+    if "random_state" in own and own["random_state"] is None:
+        settings["random_state"] = seed
+    fitted.set_params(**settings)
     takes = inspect.signature(fitted.fit).parameters
     offered = {"sensitive_features": codes, "sample_weight": weights}
     fitted.fit(points, **{name: value for name, value in offered.items() if name in takes})
-    return fitted.labels_, fitted
+    if hasattr(fitted, "labels_"):
+        return fitted.labels_, fitted
+    if hasattr(fitted, "predict"):
+        return fitted.predict(points), fitted
+    raise TypeError(
+        f"{_name_of(clusterer)} has neither labels_ nor predict after fit: there is nothing to "
+        "take the clusters of the anchors from."
+    )
 
 
 def _check_labels(answer, n_points, n_clusters, clusterer):
@@ -96,6 +128,15 @@ def _check_labels(answer, n_points, n_clusters, clusterer):
         raise ValueError(
             f"{name} returned labels of shape {labels.shape} for {n_points} anchors, expected "
             f"({n_points},): one label per anchor."
+        )
+    if not np.issubdtype(labels.dtype, np.number) or not np.all(np.isfinite(labels)):
+        raise ValueError(
+            f"{name} returned labels that are not finite numbers: {labels[:10].tolist()}."
+        )
+    if labels.min() < -1 or np.any(labels != np.floor(labels)):
+        raise ValueError(
+            f"{name} returned labels from {labels.min()} to {labels.max()}, expected whole numbers "
+            "from 0 on, or -1 for noise."
         )
     noise = labels == -1
     if noise.all():

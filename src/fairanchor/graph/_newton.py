@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor.graph._result import GraphResult
-from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver
+from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver, require_solved
 
 # Rows per group on which the multipliers are estimated before the first full sweep.
 SAMPLE_ROWS_PER_GROUP = 4_000
@@ -91,13 +91,14 @@ class _DualAscent:
         self.row_solver = row_solver
         self.soft_labels = np.empty((rows.n_rows, problem.n_clusters))
         self.n_sweeps = 0
+        # What multipliers and values are measured in: squared units of the features.
+        self.unit = np.trace(problem.Q) / problem.n_anchors
 
     def run(self, multipliers, max_iter, tol):
         everyone = np.ones(self.rows.n_groups, dtype=bool)
         state = self._sweep(multipliers, everyone)
         limit = tol * self.rows.group_sizes
-        mean_diagonal = np.trace(self.problem.Q) / self.problem.n_anchors
-        radius = np.full(self.rows.n_groups, 4.0 * mean_diagonal)
+        radius = np.full(self.rows.n_groups, 4.0 * self.unit)
         history = [self._record(state)]
         written = everyone.copy()  # groups whose soft labels belong to the current state
         while self.n_sweeps < max_iter:
@@ -110,7 +111,7 @@ class _DualAscent:
             written = np.where(active, better, written)
             state = state.replaced(trial, better)
             history.append(self._record(state))
-            if np.all(radius[active] < 1e-14 * (1 + np.abs(state.multipliers).max())):
+            if np.all(radius[active] < 1e-14 * (self.unit + np.abs(state.multipliers).max())):
                 break
         if not written.all():
             self._sweep(state.multipliers, ~written)
@@ -126,12 +127,7 @@ class _DualAscent:
             return self.row_solver.sweep(block, multipliers, self.allowed, active, own)
 
         mass, curvature, value, counts = self.rows.sum(kernel)
-        if counts[1] > 0:
-            raise RuntimeError(
-                f"{int(counts[1])} of {self.rows.n_rows} rows could not be expressed by the "
-                f"anchors within the step limit; alpha={self.problem.alpha:.3g} may be too small "
-                "for these features."
-            )
+        require_solved(counts, self.rows.n_rows, self.problem)
         dual = value - np.einsum("lr,lr->r", multipliers, self.targets)
         return _State(multipliers, mass, curvature, dual)
 
@@ -153,7 +149,9 @@ class _DualAscent:
         trial_slope = ((trial.mass - self.targets) * step).sum(axis=0)
         gained = trial.dual - state.dual
         # Differences below this are rounding errors of sums over all rows; slopes are not.
-        noise = 1e-13 * (np.abs(trial.dual) + np.abs(state.dual) + self.rows.group_sizes)
+        noise = 1e-13 * (
+            np.abs(trial.dual) + np.abs(state.dual) + self.unit * self.rows.group_sizes
+        )
         gained = np.where(predicted <= 100 * noise, 0.5 * (slope + trial_slope), gained)
         better = active & (gained >= 1e-4 * predicted)
         agrees = better & (gained >= 0.5 * predicted)

@@ -144,6 +144,15 @@ def allowed_anchors(problem, targets):
     return np.ascontiguousarray(wanted[problem.anchor_labels].T)
 
 
+def require_solved(counts, n_rows, problem):
+    """Refuse to go on with rows that no solver could finish (none is known)."""
+    if counts[1] > 0:
+        raise RuntimeError(
+            f"{int(counts[1])} of {n_rows} rows could not be expressed by the anchors within the "
+            f"step limit; alpha={problem.alpha:.3g} may be too small for these features."
+        )
+
+
 def choose_row_solver(problem, rows, multipliers, targets):
     """The row solver for this problem, by the support of some rows and the work it means.
 

@@ -75,7 +75,7 @@ TARGETS = {
 }
 
 
-def fairness_targets(fairness, summary, groups):
+def fairness_targets(fairness, summary, groups, *, unit=1.0):
     """The table of targets for a name or a table of weights (columns as in ``groups_``).
 
     Parameters
@@ -84,6 +84,8 @@ def fairness_targets(fairness, summary, groups):
     summary : AnchorSummary
     groups : Groups
         For the order of a table's columns, and for the names in messages.
+    unit : float
+        What one row weighs in the units of a table.
 
     Returns
     -------
@@ -99,11 +101,14 @@ def fairness_targets(fairness, summary, groups):
             f"fairness is a table of shape {table.shape}, expected (n_clusters, n_groups)="
             f"{expected} with the groups in the order {groups.public_names.tolist()}."
         )
-    return groups.from_public(table)
+    return groups.from_public(table) / unit
 
 
-def check_targets(targets, summary, groups):
-    """Refuse a target that no assignment can meet, and say which and why."""
+def check_targets(targets, summary, groups, *, feasible=True):
+    """Refuse a target that no assignment can meet, and say which and why.
+
+    With ``feasible=False`` the columns need not sum to the groups' sizes.
+    """
     names = groups.names
     if not np.isfinite(targets).all() or (targets < 0).any():
         l, r = np.argwhere(~(targets >= 0) | ~np.isfinite(targets))[0]
@@ -119,8 +124,11 @@ def check_targets(targets, summary, groups):
             f"Cluster {l} has no anchor but a target of {targets[l, r]:.6g} for group "
             f"{names[r]!r}: no row can be expressed by its anchors. Use more anchors."
         )
+    if not feasible:
+        return
     columns = targets.sum(axis=0)
-    wrong = np.abs(columns - summary.group_sizes) > 1e-6 * np.maximum(summary.group_sizes, 1.0)
+    tolerance = np.minimum(1e-6 * np.maximum(summary.group_sizes, 1.0), 0.5)
+    wrong = np.abs(columns - summary.group_sizes) > tolerance
     if wrong.any():
         r = int(np.argmax(wrong))
         l = int(np.argmax(targets[:, r]))
