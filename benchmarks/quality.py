@@ -31,8 +31,13 @@ def main():
     print("| table | method | cost | balance (bound) | relative balance | seconds |")
     print("| --- | --- | --- | --- | --- | --- |")
     for title, load in LOADERS.items():
-        table = load(arguments.data)
-        compare(title, table, arguments.seeds)
+        compare(title, load(arguments.data), arguments.seeds)
+    print("\nRelative balance of rows held out (median, worst), agreement on training rows:")
+    for title, load in LOADERS.items():
+        hold_out(title, load(arguments.data), arguments.seeds)
+    print("\nPasses over the rows to a mass error of 1e-6, for alpha = 1e-4, 1e-2, 1, 10, 100:")
+    for title, load in LOADERS.items():
+        count_passes(title, load(arguments.data))
 
 
 def compare(title, table, n_seeds):
@@ -50,10 +55,42 @@ def compare(title, table, n_seeds):
     report(title, "plain k-means", [plain], plain.inertia_, groups, bound, [plain_seconds])
     for name, make in methods.items():
         models = [make(seed) for seed in range(n_seeds)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # small clusters of anchors are dissolved
-            seconds = [timed(lambda m=m: m.fit(X, sensitive_features=groups)) for m in models]
+        seconds = [timed(lambda m=m: quietly_fitted(m, X, groups)) for m in models]
         report(title, name, models, plain.inertia_, groups, bound, seconds)
+
+
+def hold_out(title, table, n_splits):
+    X = StandardScaler().fit_transform(table.data)
+    groups = table.sensitive_features
+    relative, agreement = [], []
+    for seed in range(n_splits):
+        seen = np.random.default_rng(seed).random(len(X)) < 0.5
+        model = quietly_fitted(
+            AnchorFairClustering(table.n_clusters, random_state=seed), X[seen], groups[seen]
+        )
+        new = model.predict(X[~seen], sensitive_features=groups[~seen])
+        relative.append(relative_balance_score(new, sensitive_features=groups[~seen]))
+        own = model.predict(X[seen], sensitive_features=groups[seen])
+        agreement.append(np.mean(own == model.labels_))
+    print(f"{title}: {np.median(relative):.3f}, {min(relative):.3f}, {min(agreement):.5f}")
+
+
+def count_passes(title, table):
+    X = StandardScaler().fit_transform(table.data)
+    passes = []
+    for alpha in (1e-4, 1e-2, 1.0, 10.0, 100.0):
+        model = AnchorFairClustering(
+            table.n_clusters, alpha=alpha, tol=1e-6, refine=0, random_state=0
+        )
+        quietly_fitted(model, X, table.sensitive_features)
+        passes.append(f"{model.n_iter_}{'' if model.converged_ else ' (not converged)'}")
+    print(f"{title}: {', '.join(passes)}", flush=True)
+
+
+def quietly_fitted(model, X, groups):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # small clusters of anchors are dissolved
+        return model.fit(X, sensitive_features=groups)
 
 
 def report(title, name, models, plain_cost, groups, bound, seconds):

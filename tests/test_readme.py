@@ -26,3 +26,7 @@ def test_the_readme_names_every_public_estimator():
     for name in fairanchor.__all__:
         if not name.endswith("Warning"):
             assert name in text
+
+
+def test_nothing_is_left_to_fill_in():
+    assert not re.search(r"\b[A-Z]+_[A-Z]+\b(?!.*DATA)", README.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 
@@ -29,8 +30,12 @@ def fit(table, **parameters):
 def assert_promise(model, table):
     n = len(table.X)
     counts, targets = model.counts_, model.targets_
-    assert counts.sum() == n
-    assert np.array_equal(np.sort(counts.sum(axis=0)), np.sort(table.group_sizes))
+    recounted = pd.crosstab(model.labels_, table.sensitive_features)
+    assert np.array_equal(recounted.to_numpy(), counts)
+    assert recounted.columns.tolist() == model.groups_.tolist()
+    if model.fairness == "population":
+        shares = recounted.sum(axis=0).to_numpy() / n
+        assert np.allclose(targets, np.outer(counts.sum(axis=1), shares), rtol=1e-12)
     nearest = np.rint(targets)
     targets = np.where(np.abs(targets - nearest) < 1e-9, nearest, targets)
     assert np.all((counts == np.floor(targets)) | (counts == np.ceil(targets)))

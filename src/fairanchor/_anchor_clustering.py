@@ -70,7 +70,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
         Number of clusters.
     clusterer : str, estimator or callable, default="fair_kmeans"
         What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, ``"vfc"``, ``"fmsc"``,
-        ``"fairlets"`` or ``"ffc"`` for the estimators of this library with their defaults; an
+        ``"fairlets"``, ``"ffc"`` or ``"bounded"`` for the estimators of this library with their defaults; an
         estimator with ``fit`` and ``labels_`` or ``predict`` (scikit-learn's clusterers are such),
         which is cloned, given ``n_clusters`` and, if it has none, ``random_state``; or a callable
         ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. They see

@@ -1,5 +1,6 @@
 """Clusterers by the names that `AnchorFairClustering` takes."""
 
+from fairanchor.clusterers._bounded import BoundedFairAssignment
 from fairanchor.clusterers._fair_kmeans import FairKMeans
 from fairanchor.clusterers._fairlets import FairletClustering
 from fairanchor.clusterers._fairness_first import FairnessFirstClustering
@@ -14,6 +15,7 @@ CLUSTERERS = {
     "fmsc": OneStageFairSpectralClustering,
     "fairlets": FairletClustering,
     "ffc": FairnessFirstClustering,
+    "bounded": BoundedFairAssignment,
 }
 
 
