@@ -70,9 +70,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
         Number of clusters.
     clusterer : str, estimator or callable, default="fair_kmeans"
         What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, ``"vfc"``, ``"fmsc"``,
-        ``"fairlets"``, ``"ffc"`` or ``"bounded"`` for the estimators of this library with their defaults; an
-        estimator with ``fit`` and ``labels_`` or ``predict`` (scikit-learn's clusterers are such),
-        which is cloned, given ``n_clusters`` and, if it has none, ``random_state``; or a callable
+        ``"fairlets"``, ``"ffc"`` or ``"bounded"`` for the estimators of this library with their
+        defaults; an estimator with ``fit`` and ``labels_`` or ``predict``, which is cloned, given
+        ``n_clusters`` and, if it has none, ``random_state``; or a callable
         ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. They see
         groups as integers, the largest group being 0, if ``fit`` names ``sensitive_features``, and
         masses if it names ``sample_weight``.

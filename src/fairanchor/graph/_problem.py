@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 
-# Bounds of alpha relative to the anchors' mean squared norm: below, the matrix of the rows'
-# programs is singular in double precision; above, all rows would be rounded to one and
+# Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
+# double precision cannot place its multipliers; above, all rows would be rounded to one and
 # the same combination of anchors.
-SMALLEST_ALPHA = 1e-12
+SMALLEST_ALPHA = 1e-10
 LARGEST_ALPHA = 1e9
 
 
