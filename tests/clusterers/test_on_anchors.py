@@ -15,6 +15,7 @@ from fairanchor.anchors import Anchors
 from fairanchor.clusterers import FairKMeans
 from fairanchor.clusterers._on_anchors import cluster_anchors, enforce_min_size, minimum_size
 from fairanchor.exceptions import FairnessWarning
+from fairanchor.rows import MemoryRows
 
 BLOBS = 50.0 * np.array([[0, 0], [0, 1], [1, 0]])
 
@@ -280,11 +281,26 @@ def test_as_many_clusters_as_anchors_need_no_clusterer():
     ],
 )
 def test_automatic_minimum_size(group_sizes, n_clusters, expected):
-    assert_allclose(minimum_size("auto", np.array(group_sizes), n_clusters), expected)
+    rows = rows_of(group_sizes)
+    assert_allclose(minimum_size("auto", rows, n_clusters, 1.0), expected)
+
+
+def test_automatic_minimum_size_does_not_depend_on_the_unit_of_weights():
+    rows = MemoryRows(np.zeros((4, 1)), np.array([0, 0, 0, 1]), 2, weights=np.array([4.0, 2, 2, 4]))
+    half = MemoryRows(rows.X, rows.group_codes, 2, weights=rows.weights / 2)
+    assert minimum_size("auto", half, 2, 1.0) == minimum_size("auto", rows, 2, 1.0) / 2
 
 
 def test_given_minimum_size_is_taken_as_it_is():
-    assert minimum_size(7, np.array([90, 10]), 50) == 7.0
+    assert minimum_size(7, rows_of([90, 10]), 5, 1.0) == 7.0
+    assert minimum_size(7, rows_of([90, 10]), 5, 2.0) == 3.5  # two to a row
+    with pytest.raises(ValueError, match="min_cluster_size=7 times n_clusters=50"):
+        minimum_size(7, rows_of([90, 10]), 50, 1.0)
+
+
+def rows_of(group_sizes):
+    codes = np.repeat(np.arange(len(group_sizes)), np.array(group_sizes, dtype=int))
+    return MemoryRows(np.zeros((len(codes), 1)), codes, len(group_sizes))
 
 
 def test_a_cluster_below_the_minimum_is_dissolved_and_the_largest_split():
