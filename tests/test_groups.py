@@ -366,3 +366,12 @@ def test_bad_sensitive_features_are_refused(values, error, match):
 def test_known_groups_refuse_another_number_of_rows():
     with pytest.raises(ValueError, match="sensitive_features has 2 rows, X has 3"):
         codes_of_known_groups(["a", "b"], ["a", "b"], 3)
+
+
+def test_dates_keep_their_names():
+    dates = np.array(["2020-01-01", "2021-06-01", "2020-01-01"], dtype="datetime64[ns]")
+    groups = check_groups(dates, 3)
+    assert groups.public_names.tolist() == [dates[0], dates[1]]
+    codes, unknown = codes_of_known_groups(dates[1:], groups.public_names, 2)
+    assert codes.tolist() == [1, 0]
+    assert unknown == {}

@@ -231,7 +231,8 @@ def _encode_column(values, title, missing):
         codes, distinct = _encode_objects(values)
     else:
         distinct, codes = np.unique(values, return_inverse=True, equal_nan=True)
-        distinct = distinct.tolist()
+        # Dates stay dates: tolist() would make integers of those in nanoseconds.
+        distinct = list(distinct) if values.dtype.kind in "mM" else distinct.tolist()
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
     n_missing = len(values) - int(np.isin(codes, present).sum())
     if n_missing and missing == "error":
