@@ -69,8 +69,8 @@ def _effective_alpha(alpha, mean_square):
     if effective != alpha:
         warnings.warn(
             f"alpha is {alpha / mean_square:.1e} times the anchors' mean squared norm; "
-            f"{effective / mean_square:.0e} times is used, the nearest value that double "
-            "precision can tell from none at all. Standardise the features or change alpha.",
+            f"{effective / mean_square:.0e} times is used, the nearest value that can be solved in "
+            "double precision. Standardise the features or change alpha.",
             UserWarning,
             stacklevel=4,
         )
