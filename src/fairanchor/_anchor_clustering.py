@@ -154,7 +154,8 @@ default="population"
     converged_ : bool
         Whether the anchor graph met its tolerance.
     n_iter_ : int
-        Sweeps of the solver over the rows.
+        Sweeps of the solver over all rows; those over the sample that large tables start from are
+        not counted.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     history_ : list of dict
