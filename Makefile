@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers: the suite is CPU-bound and the numeric libraries bring threads of their own.
 TEST_WORKERS ?= 2
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
@@ -21,8 +21,12 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# With the folder of the real tables, if they are at hand: make bench DATA=FOLDER
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) benchmarks/.venv-holisticai build dist
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"fairanchor needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'
@@ -34,4 +38,8 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@ $(VENV)/.installed

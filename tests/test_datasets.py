@@ -1,7 +1,5 @@
 """Generators against the statistics of their definition, files against published counts."""
 
-import sys
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -496,10 +494,28 @@ def test_file_without_the_columns_is_refused_by_name(tmp_path):
         datasets.load_bank_marketing(tmp_path)
 
 
-def test_absent_pyarrow_is_reported_with_the_extra_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install 'fairanchor\[parquet\]'"):
-        datasets.load_law_school(tmp_path)
+def test_the_census_like_table_is_full_of_equal_rows():
+    """As the real one: of 199 people 10 to 34 equal an earlier one in 25 columns."""
+    for seed in range(4):
+        data = datasets.make_census(20_000, random_state=seed).data
+        assert data.shape == (20_000, 25)
+        assert_array_equal(data, np.rint(data))
+        assert 0 <= data.min() <= data.max() <= 12
+        n_equal = [
+            199 - len(np.unique(part, axis=0)) for part in data[: 199 * 20].reshape(20, 199, -1)
+        ]
+        assert 10 <= np.mean(n_equal) <= 45
+        assert 0.3 <= len(np.unique(data, axis=0)) / len(data) <= 0.8
+
+
+def test_the_census_like_table_is_reproducible_and_has_two_groups_and_five_classes():
+    one, two = (datasets.make_census(500, n_features=4, random_state=3) for _ in range(2))
+    assert_array_equal(one.data, two.data)
+    assert_array_equal(one.target, two.target)
+    assert set(one.sensitive_features) == {0, 1}
+    assert set(datasets.make_census(5000, random_state=0).target) == set(range(5))
+    longer = datasets.make_census(900, n_features=4, random_state=3)
+    assert_array_equal(longer.data[:500], one.data)
 
 
 def _counts(values):

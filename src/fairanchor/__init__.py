@@ -18,6 +18,7 @@ _PUBLIC = {
     "OneStageFairSpectralClustering": "fairanchor.clusterers",
     "VariationalFairClustering": "fairanchor.clusterers",
     "FairnessWarning": "fairanchor.exceptions",
+    "load_model": "fairanchor._model_file",
 }
 
 __all__ = sorted(_PUBLIC)

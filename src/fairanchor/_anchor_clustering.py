@@ -15,10 +15,16 @@ from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, check_weights, fit_context
-from fairanchor.anchors import select_anchors
+from fairanchor.anchors import nearest_anchor_finder, select_anchors
 from fairanchor.assignment._propagate import ASSIGNMENTS
 from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
-from fairanchor.clusterers._fair_lloyd import cost_of, distances_to, fair_lloyd, means_of
+from fairanchor.clusterers._fair_lloyd import (
+    cost_of,
+    distances_to,
+    fair_lloyd,
+    means_of,
+    settle,
+)
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
 from fairanchor.graph import (
@@ -33,12 +39,13 @@ from fairanchor.graph import (
 )
 from fairanchor.graph._row_solvers import choose_row_solver
 from fairanchor.graph._targets import TARGETS
-from fairanchor.rows import MemoryRows
+from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
 
 SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
 # Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
 # would lose what it was chosen for.
 DEFAULT_REFINE = {"fair_kmeans": 20}
+REFINE_TOL = 1e-4
 
 
 class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClusterer):
@@ -307,9 +314,13 @@ default="population"
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
         # 1. Fair anchor generation: every group gets its seats, every anchor its mass.
+        distinct = distinct_rows(rows) if self.solver == "newton" else rows
         anchors = select_anchors(
-            rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed
-        )
+            rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed,
+            distinct=distinct,
+        )  # fmt: skip
+        nearest = nearest_anchor_finder(anchors.points, anchors.group_codes, groups.n_groups)
+        samples = stand_in_samples(rows, distinct.n_rows, nearest, anchors.masses)
 
         # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
         weighted = self.anchor_weights == "mass"
@@ -325,15 +336,17 @@ default="population"
         targets = fairness_targets(self.fairness, summary, groups, unit=units.weight)
         check_targets(targets, summary, groups, feasible=self.solver != "admm")
         solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
-        graph = solver.solve(problem, rows, targets)
+        graph = solver.solve(problem, distinct, targets, samples)
         warn_not_converged(graph)
 
         # 4. Propagation: soft labels to labels whose counts are exact.
-        assignment = ASSIGNMENTS[self.assignment](graph.soft_labels, rows, targets)
-        refined = self._refined(rows, assignment, targets, min_size, refine)
+        assignment = ASSIGNMENTS[self.assignment](graph.soft_labels, distinct, targets)
+        refined = self._refined(distinct, samples, assignment, targets, min_size, refine)
 
         self.clusterer_ = fitted
-        self._store(rows, groups, units, anchors, problem, targets, graph, assignment, refined)
+        self._store_graph(distinct, units, anchors, problem, graph)
+        self._store_assignment(rows, distinct, groups, units, targets, assignment, refined)
+        self._store_model(distinct, groups, problem, targets, graph, refined)
         if isinstance(self.fairness, str):
             warn_if_small(self.counts_, min_size * units.weight)
         return self
@@ -449,6 +462,20 @@ default="population"
         cost = own.sum() if weights is None else weights @ own
         return -float(cost) / self._scale / self._scale
 
+    def save(self, path, *, force=False):
+        """Write the fitted model to a file, whole or not at all; see `load_model`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, usually ``.npz``.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        from fairanchor._model_file import save_model  # which imports this module
+
+        save_model(self, path, force=force)
+
     def _as_rows(self, X, sensitive_features, sample_weight):
         """Checked rows, scaled by a power of two if squares would leave the range of doubles."""
         X = check_rows(self, X)
@@ -498,64 +525,85 @@ default="population"
             )
         return self.refine
 
-    def _refined(self, rows, assignment, targets, min_size, n_steps):
+    def _refined(self, rows, samples, assignment, targets, min_size, n_steps):
         """Result of the fair Lloyd steps, or None if there are none."""
         if n_steps == 0:
             return None
         free = isinstance(self.fairness, str) and self.fairness == "population"
-        centers = means_of(rows, assignment.labels, np.zeros((self.n_clusters, rows.n_features)))
+        zeros = np.zeros((self.n_clusters, rows.n_features))
+        centers = means_of(rows, assignment.labels, zeros, assignment.split)
+        sizes = None
+        for sample in samples[-2:] if free else ():
+            settled = settle(sample, centers, max_iter=n_steps, tol=REFINE_TOL, free=sizes)
+            centers, sizes = settled.centers, settled.free
         return fair_lloyd(
             rows,
             centers,
+            free=sizes,
             max_iter=n_steps,
-            tol=1e-4,
+            tol=REFINE_TOL,
             min_size=max(min_size, 0.0 if rows.is_weighted else 1.0),
             targets=None if free else targets,
         )
 
-    def _store(self, rows, groups, units, anchors, problem, targets, graph, assignment, refined):
-        """Attributes in the user's units, tables with the groups in the order of ``groups_``."""
-        final = assignment if refined is None else refined
-        weights = rows.weights * units.weight if rows.is_weighted or units.weight != 1.0 else None
-        self._store_labels(final.labels, groups, weights)
-        zeros = np.zeros((self.n_clusters, rows.n_features))
-        centers = means_of(rows, final.labels, zeros) if refined is None else refined.centers
-        last_targets = targets if refined is None else refined.targets
-        # ADMM excludes no anchor: its zero targets are met as nearly as all others.
-        allowed = targets > 0 if self.solver == "newton" else np.ones_like(targets, dtype=bool)
-        allowed |= targets.sum(axis=0) == 0
-        multipliers = graph.multipliers
-        if self.solver == "newton":
-            multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
-        self._scale = scale = units.length
-        self._model = AnchorModel(
-            row_solver=choose_row_solver(problem, rows, graph.multipliers, allowed.astype(float)),
-            multipliers=groups.to_public(multipliers),
-            allowed_cells=groups.to_public(allowed),
-            prices=groups.to_public(final.prices),
-            centers=centers,
-            by_distance=refined is not None,
-            shares=groups.to_public(rows.group_sizes) / rows.group_sizes.sum(),
-        )
-        self.targets_ = groups.to_public(last_targets) * units.weight
-        self.worst_violation_ = float(np.abs(self.counts_ - self.targets_).max())
-        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
-        price_unit = 1.0 if refined is None else scale
-        self.assignment_prices_ = self._model.prices / price_unit / price_unit
-        self.assignment_gap_ = final.gap / price_unit / price_unit
-        self.cluster_centers_ = centers / scale
-        self.inertia_ = cost_of(rows, final.labels, centers) * units.weight / scale / scale
+    def _store_graph(self, rows, units, anchors, problem, graph):
+        """Attributes of the anchors and of the anchor graph, in the user's units."""
+        scale = units.length
         self.anchor_indices_ = anchors.indices
         self.anchors_ = anchors.points / scale
         self.anchor_masses_ = anchors.masses * units.weight
         self.anchor_labels_ = problem.anchor_labels
         self._n_features_out = len(anchors.indices)
-        self.multipliers_ = self._model.multipliers / scale / scale
         self.mass_error_ = graph.mass_error * units.weight
         self.duality_gap_ = graph.duality_gap / scale / scale
         self.converged_ = graph.converged
         self.n_iter_ = graph.n_iter
         self.history_ = graph.history_in_units_of(scale)
+
+    def _store_assignment(self, rows, distinct, groups, units, targets, assignment, refined):
+        """Attributes of the labels, tables with the groups in the order of ``groups_``."""
+        final = assignment if refined is None else refined
+        weights = rows.weights * units.weight if rows.is_weighted or units.weight != 1.0 else None
+        self._store_labels(distinct.spread(final.labels, final.split), groups, weights)
+        if refined is None:
+            zeros = np.zeros((self.n_clusters, rows.n_features))
+            centers = means_of(distinct, final.labels, zeros, final.split)
+            cost = cost_of(distinct, final.labels, centers, final.split)
+        else:
+            targets, centers, cost = refined.targets, refined.centers, refined.cost
+        self._scale = scale = units.length
+        price_unit = 1.0 if refined is None else scale
+        self.targets_ = groups.to_public(targets) * units.weight
+        self.worst_violation_ = float(np.abs(self.counts_ - self.targets_).max())
+        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
+        self.assignment_prices_ = groups.to_public(final.prices) / price_unit / price_unit
+        self.assignment_gap_ = final.gap / price_unit / price_unit
+        self.cluster_centers_ = centers / scale
+        self.inertia_ = cost * units.weight / scale / scale
+
+    def _store_model(self, rows, groups, problem, targets, graph, refined):
+        """What `predict` needs, in the units of the scaled rows."""
+        # ADMM excludes no anchor: its zero targets are met as nearly as all others.
+        exact = self.solver == "newton"
+        allowed = targets > 0 if exact else np.ones_like(targets, dtype=bool)
+        allowed |= targets.sum(axis=0) == 0
+        multipliers, row_solver = graph.multipliers, graph.row_solver
+        if exact:
+            multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
+        if row_solver is None:
+            row_solver = choose_row_solver(problem, rows, multipliers, allowed.astype(float))
+        scale = self._scale
+        price_unit = 1.0 if refined is None else scale
+        self._model = AnchorModel(
+            row_solver=row_solver,
+            multipliers=groups.to_public(multipliers),
+            allowed_cells=groups.to_public(allowed),
+            prices=self.assignment_prices_ * price_unit * price_unit,
+            centers=self.cluster_centers_ * scale,
+            by_distance=refined is not None,
+            shares=groups.to_public(rows.group_sizes) / rows.total,
+        )
+        self.multipliers_ = self._model.multipliers / scale / scale
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from sklearn.utils import check_consistent_length
 
 from fairanchor.exceptions import FairnessWarning
 
+# Range of integers that are looked up in a table.
+NARROW = 2**16
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -229,6 +232,8 @@ def _encode_column(values, title, missing):
     """Codes and sorted names of one column; missing values come last, as ``None``."""
     if values.dtype.kind in "OUST":
         codes, distinct = _encode_objects(values)
+    elif values.dtype.kind in "iu" and _is_narrow(values):
+        codes, distinct = _encode_narrow(values)
     else:
         distinct, codes = np.unique(values, return_inverse=True, equal_nan=True)
         # Dates stay dates: tolist() would make integers of those in nanoseconds.
@@ -259,8 +264,21 @@ def _encode_objects(values):
         raise TypeError(
             f"sensitive_features holds values that cannot name a group: {error}."
         ) from None
-    codes = np.fromiter((position[value] for value in listed), np.int64, count=len(listed))
+    codes = np.fromiter(map(position.__getitem__, listed), np.int64, count=len(listed))
     return codes, list(position)
+
+
+def _is_narrow(values):
+    """Whether a table by value is small: most groups are numbered by small integers."""
+    return len(values) > 0 and int(values.max()) - int(values.min()) < NARROW
+
+
+def _encode_narrow(values):
+    """Codes by value, without sorting the rows."""
+    lowest = values.min()
+    offsets = (values - lowest).astype(np.int64)
+    present = np.bincount(offsets) > 0
+    return (np.cumsum(present) - 1)[offsets], (np.flatnonzero(present) + int(lowest)).tolist()
 
 
 def _sorted_by_name(present, distinct):

@@ -71,11 +71,10 @@ class AnchorModel:
         """Weight of each row on the anchors of each cluster."""
         soft_labels = np.empty((rows.n_rows, len(self.centers)))
         everyone = np.ones(rows.n_groups, dtype=bool)
-
-        allowed = self._allowed_anchors()
+        priced = self._priced_rows()
 
         def kernel(block, out):
-            counts = self.row_solver.sweep(block, self.multipliers, allowed, everyone, out)[3]
+            counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
             require_solved(counts, len(block.X), self.row_solver.problem)
 
         rows.map(kernel, [soft_labels])
@@ -83,15 +82,13 @@ class AnchorModel:
 
     def anchor_weights(self, rows):
         """Weight of each row on each anchor, as a sparse matrix built block by block."""
-        allowed = self._allowed_anchors()
-        blocks = [
-            csr_array(self.row_solver.weights(block, self.multipliers, allowed))
-            for block in rows.blocks()
-        ]
+        priced = self._priced_rows()
+        blocks = [csr_array(priced.weights(block)) for block in rows.blocks()]
         return vstack(blocks, format="csr")
 
-    def _allowed_anchors(self):
-        return allowed_anchors(self.row_solver.problem, self.allowed_cells)
+    def _priced_rows(self):
+        allowed = allowed_anchors(self.row_solver.problem, self.allowed_cells)
+        return self.row_solver.at(self.multipliers, allowed)
 
     def _with_mean_column(self, table):
         """The table and its mean over the groups that may use the cell, by their shares."""

@@ -17,3 +17,25 @@ def spread_sample(n_rows, at_most):
     edges = np.linspace(0, n_rows, at_most + 1).astype(np.int64)
     places = np.arange(at_most) * GOLDEN_RATIO % 1.0
     return edges[:-1] + (places * np.diff(edges)).astype(np.int64)
+
+
+def spread_sample_by_weight(weights, at_most):
+    """A sample in which a row occurs as often as its weight asks for.
+
+    One place from each of equally heavy stretches, as in `spread_sample`: where some rows
+    weigh a thousand times as much as others, rows chosen evenly would be no sample.
+
+    Returns
+    -------
+    rows : ndarray
+        Increasing row numbers, without repetition.
+    sample_weights : ndarray
+        How often each was met, in units that make the sum that of all weights.
+    """
+    if len(weights) <= at_most:
+        return np.arange(len(weights)), np.asarray(weights, dtype=np.float64)
+    until = np.cumsum(weights)
+    places = (np.arange(at_most) + np.arange(at_most) * GOLDEN_RATIO % 1.0) / at_most
+    met = np.searchsorted(until, places * until[-1], side="right")
+    rows, counts = np.unique(np.minimum(met, len(weights) - 1), return_counts=True)
+    return rows, counts * (until[-1] / at_most)

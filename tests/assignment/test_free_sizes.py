@@ -51,7 +51,7 @@ def random_problem(seed, *, tail=0.0):
 
 def excess_cost(costs, codes, weights, n_groups):
     """Part by which the cost at the returned sizes is above that of the best sizes."""
-    sizes = free_sizes(costs, codes, weights, n_groups).sizes
+    sizes = free_sizes(-costs, codes, weights, n_groups).sizes
     assert_allclose(sizes.sum(), weights.sum())
     assert sizes.min() >= 0
     # HiGHS needs sizes that sum to the weight in its own tolerance.
@@ -73,7 +73,7 @@ def test_whole_rows_at_these_sizes_cost_little_more_than_fractions(seed):
     """Rounding sizes and cells moves fewer than one row per cell and cluster."""
     costs, codes, weights, h = random_problem(seed)
     n, c = costs.shape
-    sizes = largest_remainder(free_sizes(costs, codes, weights, h).sizes, n)
+    sizes = largest_remainder(free_sizes(-costs, codes, weights, h).sizes, n)
     totals = proportional_counts(sizes, np.bincount(codes))
     labels = transport(-costs, codes, totals).labels
     cost = costs[np.arange(n), labels].sum()
@@ -85,8 +85,8 @@ def test_whole_rows_at_these_sizes_cost_little_more_than_fractions(seed):
 @pytest.mark.parametrize("seed", range(1, 10))
 def test_a_similar_problem_is_a_good_start(seed):
     costs, codes, weights, h = random_problem(seed)
-    start = free_sizes(1.05 * costs, codes, weights, h)
-    sizes = free_sizes(costs, codes, weights, h, start).sizes
+    start = free_sizes(-1.05 * costs, codes, weights, h)
+    sizes = free_sizes(-costs, codes, weights, h, start).sizes
     sizes *= weights.sum() / sizes.sum()
     least = proportional_cost(costs, codes, weights)
     assert proportional_cost(costs, codes, weights, sizes) <= least * (1 + 1e-3)
@@ -96,7 +96,7 @@ def test_a_similar_problem_is_a_good_start(seed):
 def test_one_group_takes_the_sizes_of_the_nearest_centres(sample_rows, monkeypatch):
     monkeypatch.setattr(module, "SAMPLE_ROWS", sample_rows)
     costs, _, weights, _ = random_problem(4)
-    result = free_sizes(costs, np.zeros(len(costs), dtype=np.int64), weights, 1)
+    result = free_sizes(-costs, np.zeros(len(costs), dtype=np.int64), weights, 1)
     nearest = costs.argmin(axis=1)
     expected = [weights[nearest == l].sum() for l in range(costs.shape[1])]
     assert_allclose(result.sizes, expected)
@@ -119,9 +119,9 @@ def test_groups_in_turns_are_all_in_the_sample(monkeypatch):
     rng = np.random.default_rng(0)
     codes = np.arange(2000) % 2
     costs = rng.uniform(size=(2000, 3)) + np.array([[0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])[codes]
-    sampled = free_sizes(costs, codes, np.ones(2000), 2).sizes
+    sampled = free_sizes(-costs, codes, np.ones(2000), 2).sizes
     monkeypatch.setattr(module, "SAMPLE_ROWS", 2000)
-    assert_allclose(sampled, free_sizes(costs, codes, np.ones(2000), 2).sizes, atol=100)
+    assert_allclose(sampled, free_sizes(-costs, codes, np.ones(2000), 2).sizes, atol=100)
 
 
 def test_a_group_that_the_sample_misses_does_no_harm(monkeypatch):
@@ -131,7 +131,7 @@ def test_a_group_that_the_sample_misses_does_no_harm(monkeypatch):
     for row in range(0, 200, 7):
         codes = np.arange(200) % 2
         codes[row] = 2
-        result = free_sizes(costs, codes, np.ones(200), 3)
+        result = free_sizes(-costs, codes, np.ones(200), 3)
         assert_allclose(result.sizes.sum(), 200)
         assert np.isfinite(result.prices).all()
 
@@ -140,12 +140,12 @@ def test_a_group_without_weight_does_no_harm():
     costs, codes, weights, _ = random_problem(6)
     in_two = codes % 2
     with_ghosts = free_sizes(
-        np.vstack([costs, costs]),
+        -np.vstack([costs, costs]),
         np.concatenate([in_two, np.full(len(costs), 2)]),
         np.concatenate([weights, np.zeros(len(costs))]),
         3,
     )
-    assert_allclose(with_ghosts.sizes, free_sizes(costs, in_two, weights, 2).sizes)
+    assert_allclose(with_ghosts.sizes, free_sizes(-costs, in_two, weights, 2).sizes)
 
 
 def test_an_outlier_does_not_blur_the_sizes_of_the_others():
@@ -154,7 +154,7 @@ def test_an_outlier_does_not_blur_the_sizes_of_the_others():
     X = np.concatenate([rng.normal(size=200), [1e5, 1e5]])
     codes = np.arange(202) % 2
     costs = (X[:, None] - np.array([-1.0, 0.0, 1e5])) ** 2
-    sizes = free_sizes(costs, codes, np.ones(202), 2).sizes
+    sizes = free_sizes(-costs, codes, np.ones(202), 2).sizes
     assert_allclose(sizes[2], 2.0, atol=1e-3)
     near, near_codes = costs[:200, :2], codes[:200]
     least = proportional_cost(near, near_codes, np.ones(200))

@@ -105,6 +105,7 @@ def test_labels_are_as_good_as_linear_assignment(start):
 def test_labels_from_a_sample_and_a_band_are_as_good_as_linear_assignment(start, monkeypatch):
     """Prices from 50 rows, bands of 50 rows: sampling, bands and widening all take part."""
     monkeypatch.setattr(transport_module, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(transport_module, "LEAST_BAND", 50)
     for seed in range(start, start + 40):
         rng = np.random.default_rng(seed)
         n, c = int(rng.integers(120, 400)), int(rng.integers(2, 7))
@@ -118,6 +119,7 @@ def test_labels_from_a_sample_and_a_band_are_as_good_as_linear_assignment(start,
 def test_a_band_that_is_too_narrow_is_widened(monkeypatch):
     """The rows with small margins hesitate between clusters 0 and 1, but cluster 2 lacks rows."""
     monkeypatch.setattr(transport_module, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(transport_module, "LEAST_BAND", 100)
     widths = []
     send_excess = transport_module.kernels.send_excess
 
@@ -186,6 +188,7 @@ def test_scores_that_are_all_zero():
 
 def test_many_equal_rows_are_split_over_sample_and_band(monkeypatch):
     monkeypatch.setattr(transport_module, "SAMPLE_ROWS", 20)
+    monkeypatch.setattr(transport_module, "LEAST_BAND", 20)
     scores = np.repeat([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], 300, axis=0)
     totals = np.array([100, 350, 150])
     assert_optimal(scores, totals, one_group(scores, totals))
@@ -311,6 +314,7 @@ def test_weighted_labels_cost_no_more_than_the_linear_program(start):
 
 def test_weighted_labels_from_a_sample_cost_no_more_than_the_linear_program(monkeypatch):
     monkeypatch.setattr(transport_module, "SAMPLE_ROWS", 4)
+    monkeypatch.setattr(transport_module, "LEAST_BAND", 4)
     for seed in range(80):
         scores, weights, totals = random_weighted_instance(seed)
         result = one_group(scores, totals, weights)
@@ -321,13 +325,13 @@ def test_weighted_labels_from_a_sample_cost_no_more_than_the_linear_program(monk
 def test_cells_miss_their_total_by_at_most_the_heaviest_split_row(start, monkeypatch):
     """The rows that the program splits are caught on their way to the rounding."""
     split_rows = []
-    round_split_rows = transport_module._round_split_rows
+    round_by_slots = transport_module.round_by_slots
 
-    def spy(labels, split, fixed, weights):
-        split_rows.extend(weights[row] for row in split)
-        round_split_rows(labels, split, fixed, weights)
+    def spy(pieces, scores, weights):
+        split_rows.extend(weights)
+        return round_by_slots(pieces, scores, weights)
 
-    monkeypatch.setattr(transport_module, "_round_split_rows", spy)
+    monkeypatch.setattr(transport_module, "round_by_slots", spy)
     for seed in range(start, start + 100):
         scores, weights, totals = random_weighted_instance(seed)
         split_rows.clear()

@@ -119,6 +119,7 @@ def test_one_group_is_plain_k_means(seed):
 def test_one_group_is_plain_k_means_on_more_rows_than_are_sampled(monkeypatch):
     monkeypatch.setattr("fairanchor.assignment._free_sizes.SAMPLE_ROWS", 100)
     monkeypatch.setattr("fairanchor.assignment._transport.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fairanchor.assignment._transport.LEAST_BAND", 100)
     X, _ = make_data(1, n=1000)
     start = X[:4].copy()
     model = fit(X, np.zeros(len(X)), init=start, tol=0.0, max_iter=300)
@@ -146,8 +147,8 @@ def test_the_best_of_several_starts_is_kept():
 def test_starts_that_compete_on_a_sample_still_label_all_rows(monkeypatch):
     X, groups = make_data(5, n=600)
     everywhere = fit(X, groups, n_init=4)
-    monkeypatch.setattr(module, "COMPETITION_ROWS", 200)
-    monkeypatch.setattr(module, "SEEDING_ROWS", 100)
+    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (120, 30))
+    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
     competed = fit(X, groups, n_init=4)
     assert len(competed.labels_) == 600
     assert_proportional(competed.labels_, groups)
@@ -261,7 +262,7 @@ def test_the_names_of_the_groups_do_not_matter(rename):
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150])
 def test_the_scale_of_the_data_does_not_matter(scale):
-    X, groups = make_data(9)
+    X, groups = make_data(0)
     expected, scaled = fit(X, groups), fit(X * scale, groups)
     assert_array_equal(scaled.labels_, expected.labels_)
     assert_array_equal(scaled.predict(X * scale, sensitive_features=groups), expected.labels_)
@@ -433,7 +434,8 @@ def test_a_group_of_one_row_among_many():
 
 def test_a_group_of_one_row_that_the_samples_miss(monkeypatch):
     monkeypatch.setattr("fairanchor.assignment._free_sizes.SAMPLE_ROWS", 60)
-    monkeypatch.setattr(module, "COMPETITION_ROWS", 60)
+    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (60,))
+    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
     X, groups = make_data(2)
     for row in (0, 5, 100, 239):
         with_single = groups.copy()
@@ -473,7 +475,7 @@ def test_a_run_that_is_cut_short_warns():
 
 def test_a_cluster_that_weights_leave_empty_is_filled_with_a_warning():
     X, groups = make_data(0, n=6)
-    weights = np.array([100.0, 1, 1, 1, 1, 1])
+    weights = np.array([30.0, 1, 1, 1, 1, 1])
     with pytest.warns(FairnessWarning, match=r"of 4 clusters were left without a row"):
         model = fit(X, groups % 2, weights=weights)
     assert set(model.labels_) == {0, 1, 2, 3}

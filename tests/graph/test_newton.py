@@ -20,7 +20,7 @@ from fairanchor.graph import (
 )
 from fairanchor.graph import _newton as newton
 from fairanchor.graph import _row_solvers as row_solvers
-from fairanchor.rows import MemoryRows
+from fairanchor.rows import MemoryRows, stand_in_samples
 
 ALPHAS = [1e-4, 1e-2, 1.0, 100.0]
 
@@ -48,15 +48,16 @@ class Case:
     def rows(self, weights=None, n_jobs=None):
         return MemoryRows(self.X, self.codes, self.h, weights=weights, n_jobs=n_jobs)
 
-    def solve(self, tol=1e-11, **options):
-        return NewtonSolver(tol=tol, **options).solve(self.problem, self.rows(), self.targets)
+    def solve(self, tol=1e-11, samples=(), **options):
+        solver = NewtonSolver(tol=tol, **options)
+        return solver.solve(self.problem, self.rows(), self.targets, samples)
 
     def anchor_weights(self, result):
         """Z at the result's multipliers."""
         solver = row_solvers.ActiveSetRows(self.problem)
         allowed = allowed_anchors(self.problem, self.targets)
         (block,) = self.rows().blocks()
-        return solver.weights(block, result.multipliers, allowed)
+        return solver.at(result.multipliers, allowed).weights(block)
 
     def objective(self, Z):
         return ((self.X - Z @ self.H) ** 2).sum() + self.alpha * (Z**2).sum()
@@ -227,7 +228,7 @@ def test_targets_that_rows_meet_by_themselves_need_no_prices():
     free = row_solvers.ActiveSetRows(case.problem)
     (block,) = case.rows().blocks()
     everyone = np.ones((case.h, case.m), dtype=bool)
-    Z = free.weights(block, np.zeros((case.c, case.h)), everyone)
+    Z = free.at(np.zeros((case.c, case.h)), everyone).weights(block)
     case.targets = case.cell_mass(Z @ np.eye(case.c)[case.labels])
     result = case.solve()
     assert result.n_iter == 1
@@ -308,14 +309,14 @@ def test_number_of_threads_does_not_change_a_bit():
 
 def test_start_on_a_sample_ends_at_the_same_optimum():
     case = Case(13, n=40_000, m=8, c=3, h=2, alpha=1.0)
-    sample, _ = newton._sample(case.rows(), case.targets)
-    assert sample.n_rows < case.n
-    result = case.solve(tol=1e-10)
+    samples = stand_in_samples(case.rows(), case.n)
+    assert 0 < samples[0].n_rows < case.n
+    result = case.solve(tol=1e-10, samples=samples)
     assert result.converged
     allowed = allowed_anchors(case.problem, case.targets)
     solver = row_solvers.PivotingRows(case.problem)
     ascent = newton._DualAscent(case.problem, case.rows(), case.targets, allowed, solver)
-    cold = ascent.run(np.zeros(case.targets.shape), 100, 1e-10)
+    cold, _ = ascent.run(np.zeros(case.targets.shape), 100, 1e-10)
     assert_allclose(result.soft_labels, cold.soft_labels, atol=1e-7)
     assert result.n_iter <= cold.n_iter
 
@@ -353,7 +354,7 @@ def test_sufficient_multipliers_do_without_the_mask(with_zero_targets, row_solve
     assert_array_equal(multipliers[wanted], result.multipliers[wanted])
     (block,) = case.rows().blocks()
     everything = np.ones((case.h, case.m), dtype=bool)
-    Z = row_solver(case.problem).weights(block, multipliers, everything)
+    Z = row_solver(case.problem).at(multipliers, everything).weights(block)
     assert_allclose(Z @ np.eye(case.c)[case.labels], result.soft_labels, atol=1e-9)
 
 

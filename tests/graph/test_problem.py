@@ -31,8 +31,11 @@ def test_attributes_are_measured_from_the_mean_of_the_anchors(anchors):
 def test_half_prices_are_those_of_each_anchors_cluster(anchors):
     problem = AnchorGraphProblem(anchors, [0, 1, 2, 0, 1, 0], 3, 1.0)
     multipliers = np.array([[2.0, -2.0], [4.0, 6.0], [0.0, 8.0]])
-    half_prices = problem.half_prices(multipliers)
+    allowed = np.ones((2, 6), dtype=bool)
+    half_prices = problem.half_prices(multipliers, allowed)
     assert_array_equal(half_prices, [[1, 2, 0, 1, 2, 1], [-1, 3, 4, -1, 3, -1]])
+    allowed[0, 2] = False
+    assert problem.half_prices(multipliers, allowed)[0, 2] == np.inf
     assert half_prices.flags.c_contiguous
 
 

@@ -36,7 +36,7 @@ def solve(solver, X, H, alpha, labels=None, multipliers=None, allowed=None):
 
 
 def weights(row_solver, rows, multipliers, allowed):
-    return np.concatenate([row_solver.weights(b, multipliers, allowed) for b in rows.blocks()])
+    return np.concatenate([row_solver.at(multipliers, allowed).weights(b) for b in rows.blocks()])
 
 
 def sweep(row_solver, rows, multipliers, allowed):
@@ -46,7 +46,7 @@ def sweep(row_solver, rows, multipliers, allowed):
 
     def kernel(block):
         own = soft_labels[block.start : block.stop]
-        return row_solver.sweep(block, multipliers, allowed, active, own)
+        return row_solver.at(multipliers, allowed).sweep(block, active, own)
 
     return soft_labels, *rows.sum(kernel)
 
@@ -354,7 +354,7 @@ def test_rows_of_inactive_groups_are_left_alone(solver):
     (block,) = rows.blocks()
     soft_labels = np.full((rows.n_rows, problem.n_clusters), 7.0)
     active = np.array([False, True, False])
-    sums = row_solver.sweep(block, multipliers, allowed, active, soft_labels)
+    sums = row_solver.at(multipliers, allowed).sweep(block, active, soft_labels)
     own = rows.group_codes == 1
     assert np.all(soft_labels[~own] == 7.0)
     assert_array_equal(soft_labels[own], expected[own])

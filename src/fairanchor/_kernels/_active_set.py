@@ -12,7 +12,7 @@ ever factorised. Best where the support is a small part of the anchors.
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
 # An anchor that the support nearly contains already: the updates of K have lost the digits
 # of what is left of it.
@@ -20,12 +20,13 @@ SMALL_PIVOT = 1e-5
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def best_vertex(b, Q, allowed):
-    """The allowed anchor that alone gives the least objective."""
-    best, lowest = -1, np.inf
+def best_vertex(b, Q):
+    """The anchor that alone gives the least objective."""
+    best, lowest = 0, np.inf
     for j in range(b.shape[0]):
-        if allowed[j] and 0.5 * Q[j, j] + b[j] < lowest:
-            best, lowest = j, 0.5 * Q[j, j] + b[j]
+        value = 0.5 * Q[j, j] + b[j]
+        if value < lowest:
+            best, lowest = j, value
     return best
 
 
@@ -34,53 +35,52 @@ def magnitude(b, Q):
     """Size of the terms of which gradients are made: what rounding errors are relative to."""
     largest = 0.0
     for j in range(b.shape[0]):
-        largest = max(largest, abs(b[j]) + Q[j, j])
+        value = abs(b[j]) + Q[j, j]
+        if largest < value < np.inf:
+            largest = value
     return largest
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _enter(j, size, Q, support, K, u, work):
-    """Border K with anchor j."""
-    u[0] = K[0, 0]
-    for a in range(1, size + 1):
-        u[0] += K[0, a] * Q[support[a - 1], j]
-    for p in range(1, size + 1):
-        total = K[p, 0]
-        for a in range(1, size + 1):
-            total += K[p, a] * Q[support[a - 1], j]
-        u[p] = total
-    pivot = _pivot(j, size, Q, support, u)
-    if pivot < SMALL_PIVOT * Q[j, j]:
-        for _ in range(2):
-            _refine_border(j, size, Q, support, K, u, work)
-        pivot = _pivot(j, size, Q, support, u)
-    for p in range(size + 1):
-        scaled = u[p] / pivot
-        for q in range(size + 1):
-            K[p, q] += scaled * u[q]
-        K[p, size + 1] = -scaled
-        K[size + 1, p] = -scaled
-    K[size + 1, size + 1] = 1.0 / pivot
-    support[size] = j
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _border(j, size, Q, support, K, u, column):
+    """Write u = K (1, Q_Sj), what the support gives up for anchor j; return the pivot."""
+    n = size + 1
+    row = Q[j]
+    column[0] = 1.0
+    for a in range(size):
+        column[a + 1] = row[support[a]]
+    for p in range(n):
+        u[p] = 0.0
+    # K is symmetric: two of its rows at a time, as long sums of short vectors.
+    for a in range(0, n - 1, 2):
+        first, second = K[a], K[a + 1]
+        x, y = column[a], column[a + 1]
+        for p in range(n):
+            u[p] += x * first[p] + y * second[p]
+    if n % 2:
+        first, x = K[size], column[size]
+        for p in range(n):
+            u[p] += x * first[p]
+    return _pivot(j, n, Q, u, column)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _pivot(j, size, Q, support, u):
-    pivot = Q[j, j] - u[0]
-    for a in range(1, size + 1):
-        pivot -= Q[support[a - 1], j] * u[a]
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _pivot(j, n, Q, u, column):
+    pivot = Q[j, j]
+    for p in range(n):
+        pivot -= column[p] * u[p]
     return pivot
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _refine_border(j, size, Q, support, K, u, work):
-    """Correct u, the solution for the border of anchor j, by its residual."""
+def _refine_border(size, Q, support, K, u, column, work):
+    """Correct u, the solution for the border of an anchor, by its residual."""
     work[0] = 1.0
     for a in range(1, size + 1):
         work[0] -= u[a]
     for p in range(1, size + 1):
         row = Q[support[p - 1]]
-        total = row[j] - u[0]
+        total = column[p] - u[0]
         for a in range(1, size + 1):
             total -= row[support[a - 1]] * u[a]
         work[p] = total
@@ -89,7 +89,35 @@ def _refine_border(j, size, Q, support, K, u, work):
             u[p] += K[p, a] * work[a]
 
 
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _extend(j, size, support, K, u, pivot):
+    """Border K with anchor j."""
+    n = size + 1
+    last = K[n]
+    for p in range(n):
+        row = K[p]
+        scaled = u[p] / pivot
+        for q in range(n):
+            row[q] += scaled * u[q]
+        row[n] = -scaled
+        last[p] = -scaled
+    last[n] = 1.0 / pivot
+    support[size] = j
+
+
 @njit(nogil=True, cache=NUMBA_CACHE)
+def _enter(j, size, Q, support, K, u, column, work):
+    """Border K with anchor j; u is what the support gives up for it. Returns the pivot."""
+    pivot = _border(j, size, Q, support, K, u, column)
+    if pivot < SMALL_PIVOT * Q[j, j]:
+        for _ in range(2):
+            _refine_border(size, Q, support, K, u, column, work)
+        pivot = _pivot(j, size + 1, Q, u, column)
+    _extend(j, size, support, K, u, pivot)
+    return pivot
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _leave(k, size, support, z, K, u):
     """Take the anchor at position k out of K; the last one moves to its place."""
     last = size
@@ -105,38 +133,42 @@ def _leave(k, size, support, z, K, u):
     for q in range(size):
         u[q] = K[q, last]
     for p in range(size):
+        row = K[p]
         scaled = u[p] / pivot
         for q in range(size):
-            K[p, q] -= scaled * u[q]
+            row[q] -= scaled * u[q]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _gradient(b, Q, support, size, z, gradient):
-    """Write ``b + Qz``."""
-    for j in range(b.shape[0]):
+    """Write ``b + Qz``, four anchors of the support at a time."""
+    m = b.shape[0]
+    for j in range(m):
         gradient[j] = b[j]
-    for a in range(size):
-        column = Q[support[a]]
-        weight = z[a]
-        for j in range(b.shape[0]):
-            gradient[j] += weight * column[j]
+    for a in range(0, size - 3, 4):
+        c0, c1, c2, c3 = Q[support[a]], Q[support[a + 1]], Q[support[a + 2]], Q[support[a + 3]]
+        z0, z1, z2, z3 = z[a], z[a + 1], z[a + 2], z[a + 3]
+        for j in range(m):
+            gradient[j] += z0 * c0[j] + z1 * c1[j] + z2 * c2[j] + z3 * c3[j]
+    for a in range(size - size % 4, size):
+        c0, z0 = Q[support[a]], z[a]
+        for j in range(m):
+            gradient[j] += z0 * c0[j]
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, residual, u):
+def solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column):
     """Solve one row's program.
 
     Parameters
     ----------
     b : ndarray of shape (n_anchors,)
-        Linear term.
+        Linear term; infinite for an anchor that may not carry weight.
     Q : ndarray of shape (n_anchors, n_anchors)
-    allowed : ndarray of shape (n_anchors,), bool
-        Anchors that may carry weight.
     tolerance : float
         A reduced gradient above minus this, relative to the terms it is made of, is
         non-negative.
-    support, z, K, gradient, residual, u : ndarrays
+    support, z, K, gradient, residual, u, column : ndarrays
         Work space; ``support[:size]`` and ``z[:size]`` hold the solution, K its inverse.
 
     Returns
@@ -149,7 +181,7 @@ def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, residual, u):
         False if the limit of steps was reached.
     """
     m = b.shape[0]
-    first = best_vertex(b, Q, allowed)
+    first = best_vertex(b, Q)
     tolerance *= magnitude(b, Q)
     size = 1
     support[0] = first
@@ -164,10 +196,13 @@ def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, residual, u):
             gradient[support[a]] = np.inf
         entering, lowest = -1, multiplier - tolerance
         for j in range(m):
-            if allowed[j] and gradient[j] < lowest:
+            if gradient[j] < lowest:
                 entering, lowest = j, gradient[j]
         if entering >= 0:
-            _enter(entering, size, Q, support, K, u, gradient)
+            pivot = _enter(entering, size, Q, support, K, u, column, gradient)
+            if _take(size, z, u, (multiplier - lowest) / pivot):
+                size += 1
+                continue
             z[size] = 0.0
             residual[size] = multiplier - lowest
             size += 1
@@ -181,6 +216,18 @@ def solve_row(b, Q, allowed, tolerance, support, z, K, gradient, residual, u):
                 return size, multiplier, True
             n_refined += 1
     return size, multiplier, False
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _take(size, z, u, weight):
+    """Give the entering anchor its weight, if no other one falls below zero for it."""
+    for a in range(size):
+        if z[a] < weight * u[a + 1]:
+            return False
+    for a in range(size):
+        z[a] -= weight * u[a + 1]
+    z[size] = weight
+    return True
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -223,14 +270,16 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
         missing = 1.0
         for a in range(size):
             missing -= z[a]
+        for k in range(size):
+            u[k] = K[0, k + 1] * missing
+        for a in range(size):
+            row, weight = K[a + 1], residual[a]
+            for k in range(size):
+                u[k] += weight * row[k + 1]
         step, leaving = 1.0, -1
         for k in range(size):
-            change = K[k + 1, 0] * missing
-            for a in range(size):
-                change += K[k + 1, a + 1] * residual[a]
-            u[k] = change
-            if z[k] + step * change < 0.0:
-                step, leaving = z[k] / -change, k
+            if z[k] + step * u[k] < 0.0:
+                step, leaving = z[k] / -u[k], k
         for k in range(size):
             z[k] += step * u[k]
         if leaving < 0:
@@ -250,6 +299,15 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
+def _add_curvature(w, size, support, K, anchor_labels, curvature):
+    """Add ``w L'KL`` without the row and column of the multiplier."""
+    for a in range(size):
+        row, own = K[a + 1], curvature[anchor_labels[support[a]]]
+        for c in range(size):
+            own[anchor_labels[support[c]]] += w * row[c + 1]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
 def add_row(
     w, r, b, size, multiplier, support, z, K, anchor_labels, soft_labels, mass, curvature, value
 ):
@@ -262,8 +320,8 @@ def add_row(
         l = anchor_labels[support[a]]
         soft_labels[l] += z[a]
         linear += b[support[a]] * z[a]
-        for c in range(size):
-            curvature[r, l, anchor_labels[support[c]]] += w * K[a + 1, c + 1]
+    if curvature.shape[0] > 0:
+        _add_curvature(w, size, support, K, anchor_labels, curvature[r])
     for l in range(n_clusters):
         mass[l, r] += w * soft_labels[l]
     value[r] += w * (multiplier + linear)
@@ -271,7 +329,7 @@ def add_row(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    products, group_codes, weights, active, Q, half_prices, allowed, anchor_labels, tolerance,
+    products, group_codes, weights, active, Q, half_prices, anchor_labels, tolerance,
     soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """Solve the rows of a block, and sum what the dual's Newton method needs.
@@ -283,8 +341,7 @@ def sweep(
     active : ndarray of shape (n_groups,), bool
         Rows of other groups are skipped.
     half_prices : ndarray of shape (n_groups, n_anchors)
-        Half the multiplier of each anchor's cluster.
-    allowed : ndarray of shape (n_groups, n_anchors), bool
+        Half the multiplier of each anchor's cluster; infinite where a group may not use it.
     soft_labels : ndarray of shape (n_rows, n_clusters)
         Written: the weight of each row on the anchors of each cluster.
     mass : ndarray of shape (n_clusters, n_groups)
@@ -302,17 +359,19 @@ def sweep(
     m = Q.shape[0]
     support = np.empty(m + 1, dtype=np.int64)
     z, b = np.empty(m + 1), np.empty(m)
-    gradient, residual, u = np.empty(m), np.empty(m + 1), np.empty(m + 2)
+    gradient, residual = np.empty(m + 2), np.empty(m + 1)
+    u, column = np.empty(m + 2), np.empty(m + 2)
     K = np.empty((m + 2, m + 2))
     total_support, n_unsolved = 0, 0
     for i in range(products.shape[0]):
         r = group_codes[i]
         if not active[r]:
             continue
+        prices, product = half_prices[r], products[i]
         for j in range(m):
-            b[j] = half_prices[r, j] - products[i, j]
+            b[j] = prices[j] - product[j]
         size, multiplier, solved = solve_row(
-            b, Q, allowed[r], tolerance, support, z, K, gradient, residual, u
+            b, Q, tolerance, support, z, K, gradient, residual, u, column
         )
         total_support += size
         n_unsolved += not solved
@@ -324,18 +383,19 @@ def sweep(
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def weights_of_rows(products, group_codes, Q, half_prices, allowed, tolerance, Z):
+def weights_of_rows(products, group_codes, Q, half_prices, tolerance, Z):
     """Write the anchor weights of each row of a block."""
     m = Q.shape[0]
     support = np.empty(m + 1, dtype=np.int64)
     z, b = np.empty(m + 1), np.empty(m)
-    gradient, residual, u = np.empty(m), np.empty(m + 1), np.empty(m + 2)
+    gradient, residual = np.empty(m + 2), np.empty(m + 1)
+    u, column = np.empty(m + 2), np.empty(m + 2)
     K = np.empty((m + 2, m + 2))
     for i in range(products.shape[0]):
         r = group_codes[i]
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             Z[i, j] = 0.0
-        size, _, _ = solve_row(b, Q, allowed[r], tolerance, support, z, K, gradient, residual, u)
+        size, _, _ = solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column)
         for a in range(size):
             Z[i, support[a]] = z[a]

@@ -1,27 +1,34 @@
 """Kernels of Lloyd's algorithm and of its fair form, on one block of rows.
 
-Distances are summed feature by feature, not by a matrix product: exact for rows far from
-the origin, and the same bits whatever the block.
+Distances are sums over the features, not a matrix product: exact for rows far from the
+origin, and the same bits whatever the block.
 """
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
+
+# A share of less than exp(-30) of a row, a tenth of a millionth of a millionth, is none.
+NEGLIGIBLE = 30.0
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _squared_distance(row, center):
+    total = 0.0
+    for j in range(row.shape[0]):
+        difference = row[j] - center[j]
+        total += difference * difference
+    return total
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def squared_distances(X, centers, distances):
-    """Write the squared distance of each row to each centre."""
+def squared_distances(X, centers, distances, sign):
+    """Write the squared distance of each row to each centre, times a sign."""
     for i in range(X.shape[0]):
-        row = X[i]
+        row, own = X[i], distances[i]
         for l in range(centers.shape[0]):
-            center = centers[l]
-            total = 0.0
-            for j in range(row.shape[0]):
-                difference = row[j] - center[j]
-                total += difference * difference
-            distances[i, l] = total
+            own[l] = sign * _squared_distance(row, centers[l])
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -32,17 +39,14 @@ def nearest_center_sums(X, weights, centers, sums, totals):
         row = X[i]
         best, best_distance = 0, np.inf
         for l in range(centers.shape[0]):
-            center = centers[l]
-            distance = 0.0
-            for j in range(row.shape[0]):
-                difference = row[j] - center[j]
-                distance += difference * difference
+            distance = _squared_distance(row, centers[l])
             if distance < best_distance:
                 best, best_distance = l, distance
         cost += weights[i] * best_distance
         totals[best] += weights[i]
+        own = sums[best]
         for j in range(row.shape[0]):
-            sums[best, j] += weights[i] * row[j]
+            own[j] += weights[i] * row[j]
     return cost
 
 
@@ -52,8 +56,9 @@ def label_sums(X, weights, labels, sums, totals):
     for i in range(X.shape[0]):
         l = labels[i]
         totals[l] += weights[i]
-        for j in range(X.shape[1]):
-            sums[l, j] += weights[i] * X[i, j]
+        row, own = X[i], sums[l]
+        for j in range(row.shape[0]):
+            own[j] += weights[i] * row[j]
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -61,20 +66,55 @@ def label_cost(X, weights, labels, centers):
     """Weighted squared distance of the rows to their cluster's centre."""
     cost = 0.0
     for i in range(X.shape[0]):
-        center = centers[labels[i]]
-        distance = 0.0
-        for j in range(X.shape[1]):
-            difference = X[i, j] - center[j]
-            distance += difference * difference
-        cost += weights[i] * distance
+        cost += weights[i] * _squared_distance(X[i], centers[labels[i]])
     return cost
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def soft_assignment(costs, group_codes, weights, prices, temperature, mass, curvature):
+def own_score(scores, weights, labels):
+    """Weighted sum of the rows' scores for their cluster."""
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += weights[i] * scores[i, labels[i]]
+    return total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def soft_sums(X, scores, group_codes, weights, prices, temperature, sums, totals):
+    """Add each row to the sums of all clusters by its shares in `soft_assignment`.
+
+    Returns the weighted score of the shares.
+    """
+    n_clusters = scores.shape[1]
+    p = np.empty(n_clusters)
+    total_score = 0.0
+    nothing = NEGLIGIBLE * temperature
+    for i in range(X.shape[0]):
+        row, own, r = X[i], scores[i], group_codes[i]
+        highest, total = -np.inf, 0.0
+        for l in range(n_clusters):
+            p[l] = own[l] - prices[l, r]
+            highest = max(highest, p[l])
+        for l in range(n_clusters):
+            behind = highest - p[l]
+            p[l] = np.exp(-behind / temperature) if behind < nothing else 0.0
+            total += p[l]
+        for l in range(n_clusters):
+            share = weights[i] * p[l] / total
+            if share > 0.0:
+                total_score += share * own[l]
+                totals[l] += share
+                sum_of_cluster = sums[l]
+                for j in range(row.shape[0]):
+                    sum_of_cluster[j] += share * row[j]
+    return total_score
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def soft_assignment(scores, group_codes, weights, prices, temperature, mass, curvature):
     """Soft counts of the smoothed fair assignment, and their derivative.
 
-    Row i puts the share ``p_l ~ exp(-(costs[i, l] + prices[l, g_i]) / temperature)`` of its
+    Row i puts the share ``p_l ~ exp((scores[i, l] - prices[l, g_i]) / temperature)`` of its
     weight on cluster l.
 
     Parameters
@@ -89,18 +129,28 @@ def soft_assignment(costs, group_codes, weights, prices, temperature, mass, curv
     value : float
         The rows' part of the smoothed dual.
     """
-    n_clusters = costs.shape[1]
+    n_clusters = scores.shape[1]
     p = np.empty(n_clusters)
     value = 0.0
-    for i in range(costs.shape[0]):
-        r, w = group_codes[i], weights[i]
-        lowest = np.inf
+    nothing = NEGLIGIBLE * temperature
+    for i in range(scores.shape[0]):
+        own, r, w = scores[i], group_codes[i], weights[i]
+        best, lowest, second = 0, np.inf, np.inf
         for l in range(n_clusters):
-            p[l] = costs[i, l] + prices[l, r]
-            lowest = min(lowest, p[l])
+            cost = prices[l, r] - own[l]
+            p[l] = cost
+            if cost < lowest:
+                best, lowest, second = l, cost, lowest
+            elif cost < second:
+                second = cost
+        if second - lowest > nothing:  # at low temperatures most rows: no share elsewhere
+            value += w * lowest
+            mass[best, r] += w
+            continue
         total = 0.0
         for l in range(n_clusters):
-            p[l] = np.exp((lowest - p[l]) / temperature)
+            behind = p[l] - lowest
+            p[l] = np.exp(-behind / temperature) if behind < nothing else 0.0
             total += p[l]
         value += w * (lowest - temperature * np.log(total))
         for l in range(n_clusters):
@@ -108,7 +158,8 @@ def soft_assignment(costs, group_codes, weights, prices, temperature, mass, curv
             mass[l, r] += w * p[l]
             curvature[r, l, l] += w * p[l]
         for l in range(n_clusters):
-            if p[l] > 1e-12:
+            if p[l] > 0.0:
+                row = curvature[r, l]
                 for k in range(n_clusters):
-                    curvature[r, l, k] -= w * p[l] * p[k]
+                    row[k] -= w * p[l] * p[k]
     return value

@@ -59,12 +59,12 @@ def _is_close(mass, sizes, shares, tolerance):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def maximise(costs, group_codes, weights, shares, prices, temperature, tolerance, max_steps):
+def maximise(scores, group_codes, weights, shares, prices, temperature, tolerance, max_steps):
     """Maximise the smoothed dual at one temperature.
 
     Parameters
     ----------
-    costs : ndarray of shape (n_rows, n_clusters)
+    scores : ndarray of shape (n_rows, n_clusters)
     group_codes, weights : ndarray of shape (n_rows,)
     shares : ndarray of shape (n_groups,)
     prices : ndarray of shape (n_clusters, n_groups)
@@ -82,7 +82,7 @@ def maximise(costs, group_codes, weights, shares, prices, temperature, tolerance
     """
     shape, cubic = prices.shape, (len(shares), prices.shape[0], prices.shape[0])
     mass, curvature = np.zeros(shape), np.zeros(cubic)
-    value = soft_assignment(costs, group_codes, weights, prices, temperature, mass, curvature)
+    value = soft_assignment(scores, group_codes, weights, prices, temperature, mass, curvature)
     ridge = LEAST_RIDGE
     for _ in range(max_steps):
         step, sizes = _newton_step(mass, curvature, shares, temperature, ridge)
@@ -91,7 +91,7 @@ def maximise(costs, group_codes, weights, shares, prices, temperature, tolerance
         trial = prices + step
         new_mass, new_curvature = np.zeros(shape), np.zeros(cubic)
         new_value = soft_assignment(
-            costs, group_codes, weights, trial, temperature, new_mass, new_curvature
+            scores, group_codes, weights, trial, temperature, new_mass, new_curvature
         )
         if new_value >= value - 1e-12 * abs(value):
             prices, value, mass, curvature = trial, new_value, new_mass, new_curvature

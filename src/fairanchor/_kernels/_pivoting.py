@@ -15,47 +15,50 @@ are left to the active set, which refines its solution.
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE, _active_set
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE, _active_set
 from fairanchor._kernels._active_set import best_vertex, magnitude
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _factorise(A, chosen, size, L):
     """Cholesky factor of ``A[chosen, chosen]``, lower triangle of L; False if not definite."""
     for p in range(size):
-        row = A[chosen[p]]
+        row, own = A[chosen[p]], L[p]
         for q in range(p + 1):
+            other = L[q]
             total = row[chosen[q]]
             for a in range(q):
-                total -= L[p, a] * L[q, a]
+                total -= own[a] * other[a]
             if p == q:
                 if total <= 0.0:
                     return False
-                L[p, p] = np.sqrt(total)
+                own[p] = np.sqrt(total)
             else:
-                L[p, q] = total / L[q, q]
+                own[q] = total / other[q]
     return True
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _forward(L, size, x):
     for p in range(size):
+        row = L[p]
         total = x[p]
         for a in range(p):
-            total -= L[p, a] * x[a]
-        x[p] = total / L[p, p]
+            total -= row[a] * x[a]
+        x[p] = total / row[p]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _backward(L, size, x):
     for p in range(size - 1, -1, -1):
-        total = x[p]
-        for a in range(p + 1, size):
-            total -= L[a, p] * x[a]
-        x[p] = total / L[p, p]
+        row = L[p]
+        value = x[p] / row[p]
+        x[p] = value
+        for a in range(p):
+            x[a] -= row[a] * value
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e):
     """Weights on F and reduced gradients on D from the system of F."""
     m = b.shape[0]
@@ -85,7 +88,7 @@ def _solve_on_free(b, Q, free, n_free, z, reduced, L, x, e):
     return True
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _solve_on_dropped(z0, M, dropped, n_dropped, z, reduced, L, x):
     """Weights on F and reduced gradients on D from the system of D."""
     m = z0.shape[0]
@@ -132,9 +135,7 @@ def _normalise(free, n_free, z):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(
-    b, z0, Q, M, allowed, tolerance, largest, is_free, free, dropped, z, reduced, L, x, e
-):
+def solve_row(b, z0, Q, M, tolerance, largest, is_free, free, dropped, z, reduced, L, x, e):
     """Solve one row's program; ``z`` holds the solution and ``free`` its support.
 
     Returns
@@ -152,10 +153,10 @@ def solve_row(
     tolerance *= size_of_terms
     n_free = 0
     for j in range(m):
-        is_free[j] = allowed[j] and z0[j] > 0.0
+        is_free[j] = b[j] < np.inf and z0[j] > 0.0
         n_free += is_free[j]
     if n_free == 0:
-        is_free[best_vertex(b, Q, allowed)] = True
+        is_free[best_vertex(b, Q)] = True
     fewest, patience = m + 1, 3
     by_free = True
     for _ in range(100 + 10 * m):
@@ -169,7 +170,7 @@ def solve_row(
             break
         n_wrong, last_wrong = 0, -1
         for j in range(m):
-            if allowed[j] and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
+            if b[j] < np.inf and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
                 n_wrong += 1
                 last_wrong = j
         if n_wrong == 0:
@@ -181,14 +182,14 @@ def solve_row(
             patience -= 1
         if patience >= 0:
             for j in range(m):
-                if allowed[j] and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
+                if b[j] < np.inf and (z[j] < 0.0 if is_free[j] else reduced[j] < -tolerance):
                     is_free[j] = not is_free[j]
         else:
             is_free[last_wrong] = not is_free[last_wrong]
     return n_free, by_free, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _add_curvature(
     w, by_free, free, n_free, dropped, n_dropped, anchor_labels, cluster_M, cluster_curvature,
     L, x, columns, curvature,
@@ -234,7 +235,7 @@ def _add_curvature(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    products, starts, group_codes, weights, active, Q, M, half_prices, price_starts, allowed,
+    products, starts, group_codes, weights, active, Q, M, half_prices, price_starts,
     anchor_labels, cluster_M, cluster_curvature, tolerance, largest,
     soft_labels, mass, curvature, value,
 ):  # fmt: skip
@@ -247,12 +248,12 @@ def sweep(
     m = Q.shape[0]
     n_clusters = mass.shape[0]
     b, z0, z = np.empty(m), np.empty(m), np.empty(m)
-    reduced, x, e = np.empty(m), np.empty(m), np.empty(m)
+    reduced, x, e = np.empty(m + 2), np.empty(m), np.empty(m)
     is_free = np.empty(m, dtype=np.bool_)
     free, dropped = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     L, columns = np.empty((m, m)), np.empty((n_clusters, m))
     support, own_z, K = np.empty(m + 1, dtype=np.int64), np.empty(m + 1), np.empty((m + 2, m + 2))
-    residual, u = np.empty(m + 1), np.empty(m + 2)
+    residual, u, column = np.empty(m + 1), np.empty(m + 2), np.empty(m + 2)
     total_support, n_unsolved = 0, 0
     for i in range(products.shape[0]):
         r = group_codes[i]
@@ -262,7 +263,7 @@ def sweep(
             b[j] = half_prices[r, j] - products[i, j]
             z0[j] = starts[i, j] - price_starts[r, j]
         n_free, by_free, solved = solve_row(
-            b, z0, Q, M, allowed[r], tolerance, largest, is_free, free, dropped, z, reduced, L, x, e
+            b, z0, Q, M, tolerance, largest, is_free, free, dropped, z, reduced, L, x, e
         )
         if solved:
             _add_row(
@@ -271,7 +272,7 @@ def sweep(
             )  # fmt: skip
         else:
             n_free, multiplier, solved = _active_set.solve_row(
-                b, Q, allowed[r], tolerance, support, own_z, K, reduced, residual, u
+                b, Q, tolerance, support, own_z, K, reduced, residual, u, column
             )
             _active_set.add_row(
                 weights[i], r, b, n_free, multiplier, support, own_z, K, anchor_labels,
@@ -306,15 +307,16 @@ def _add_row(
     for l in range(n_clusters):
         mass[l, r] += w * soft_labels[l]
     value[r] += w * (multiplier + linear)
-    _add_curvature(
-        w, by_free, free, n_free, dropped, b.shape[0] - n_free, anchor_labels, cluster_M,
-        cluster_curvature, L, x, columns, curvature[r],
-    )  # fmt: skip
+    if curvature.shape[0] > 0:
+        _add_curvature(
+            w, by_free, free, n_free, dropped, b.shape[0] - n_free, anchor_labels, cluster_M,
+            cluster_curvature, L, x, columns, curvature[r],
+        )  # fmt: skip
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def weights_of_rows(
-    products, starts, group_codes, Q, M, half_prices, price_starts, allowed, tolerance, largest, Z
+    products, starts, group_codes, Q, M, half_prices, price_starts, tolerance, largest, Z
 ):
     """Write the anchor weights of each row of a block."""
     m = Q.shape[0]
@@ -329,11 +331,11 @@ def weights_of_rows(
             b[j] = half_prices[r, j] - products[i, j]
             z0[j] = starts[i, j] - price_starts[r, j]
         _, _, solved = solve_row(
-            b, z0, Q, M, allowed[r], tolerance, largest, is_free, free, dropped, Z[i], reduced,
+            b, z0, Q, M, tolerance, largest, is_free, free, dropped, Z[i], reduced,
             L, x, e,
         )  # fmt: skip
         if not solved:
             alone = slice(i, i + 1)
             _active_set.weights_of_rows(
-                products[alone], group_codes[alone], Q, half_prices, allowed, tolerance, Z[alone]
+                products[alone], group_codes[alone], Q, half_prices, tolerance, Z[alone]
             )

@@ -7,117 +7,171 @@ however many anchors there are. They minimise the convex, piecewise quadratic fu
 
     1/2 ||p||^2 - x'p - nu + 1/(2 alpha) sum_j max(0, h_j p + nu - price_j / 2)^2
 
-whose Newton step is exact once the set of positive terms is right. The line search is
-exact too. Best for few features and many anchors.
+whose Newton step is exact once the set of positive terms is right. Best for few features
+and many anchors.
+
+The matrix of a step, alpha times the second derivative, is a sum over the support of the
+anchors' outer products ``(h, 1)(h, 1)'``. These are tabulated as packed lower triangles, and
+the sum is taken over the support or, from the total, over its complement.
 """
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE, _active_set
-from fairanchor._kernels._pivoting import _backward, _forward
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE, _active_set
+from fairanchor._kernels._active_set import best_vertex
 
 MAX_STEPS = 200
+# Relative error of a step's length: the last step needs no search, and is exact.
+LINE_SEARCH_TOLERANCE = 0.05
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _start(x, half_prices, H, alpha, allowed, p, level):
-    """p as if all anchors had the same weight, and nu such that the weights sum to one."""
-    m, d = H.shape
-    for j in range(d):
-        p[j] = x[j]
-    count, total = 0, 0.0
-    for a in range(m):
-        level[a] = -np.inf
-        if allowed[a]:
-            level[a] = -half_prices[a]
-            for j in range(d):
-                level[a] += H[a, j] * p[j]
-            count += 1
-            total += level[a]
-    nu = (alpha - total) / count
-    while True:  # drop what is negative until nothing is; only rounding can bring one back
-        kept, kept_total = 0, 0.0
-        for a in range(m):
-            if level[a] + nu > 0.0:
-                kept += 1
-                kept_total += level[a]
-        if kept >= count or kept == 0:
-            return nu
-        count = kept
-        nu = (alpha - kept_total) / count
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _levels(p, nu, half_prices, H, allowed, level):
-    """Write ``alpha`` times the weights before they are cut at zero."""
-    for a in range(H.shape[0]):
-        level[a] = -np.inf
-        if allowed[a]:
-            total = nu - half_prices[a]
-            for j in range(p.shape[0]):
-                total += H[a, j] * p[j]
-            level[a] = total
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _derivatives(x, p, H, alpha, level, gradient, W):
-    """Gradient and lower triangle of the second derivative; returns the support's size."""
-    m, d = H.shape
-    for j in range(d):
-        gradient[j] = p[j] - x[j]
-        for k in range(j + 1):
-            W[j, k] = 0.0
-        W[j, j] = alpha
-    gradient[d] = -1.0
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _start(x, start, unknowns):
+    """Write the unknowns (p, nu) that an affine function of x gives."""
+    d = x.shape[0]
     for k in range(d + 1):
-        W[d, k] = 0.0
+        unknowns[k] = start[d, k]
+    for j in range(d):
+        row, value = start[j], x[j]
+        for k in range(d + 1):
+            unknowns[k] += value * row[k]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _along_anchors(vector, HT, out):
+    """Add ``(h, 1)'vector`` of every anchor; HT has the anchors as columns."""
+    m = HT.shape[1]
+    d = HT.shape[0]
+    for a in range(m):
+        out[a] += vector[d]
+    for j in range(d):
+        row, value = HT[j], vector[j]
+        for a in range(m):
+            out[a] += value * row[a]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _levels(unknowns, half_prices, HT, level):
+    """Write ``alpha`` times the weights before they are cut at zero."""
+    for a in range(level.shape[0]):
+        level[a] = -half_prices[a]
+    _along_anchors(unknowns, HT, level)
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _gradient(x, unknowns, alpha, level, HT, positive, gradient):
+    """Write minus ``alpha`` times the gradient, and the levels cut at zero."""
+    d, m = HT.shape
+    total = 0.0
+    for a in range(m):
+        positive[a] = max(level[a], 0.0)
+        total += positive[a]
+    gradient[d] = alpha - total
+    for j in range(d):
+        row = HT[j]
+        along = 0.0
+        for a in range(m):
+            along += row[a] * positive[a]
+        gradient[j] = alpha * (x[j] - unknowns[j]) - along
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _matrix(level, alpha, d, products, all_products, chosen, W):
+    """Write the packed matrix of the step; return the size of the support."""
+    m, n_packed = products.shape
     size = 0
     for a in range(m):
-        if level[a] > 0.0:
-            size += 1
-            h = H[a]
-            weight = level[a] / alpha
-            for j in range(d):
-                gradient[j] += weight * h[j]
-                for k in range(j + 1):
-                    W[j, k] += h[j] * h[k]
-                W[d, j] += h[j]
-            gradient[d] += weight
-    W[d, d] = size
+        size += level[a] > 0.0
+    inside = 2 * size <= m
+    n_chosen = 0
+    for a in range(m):
+        chosen[n_chosen] = a
+        n_chosen += (level[a] > 0.0) == inside
+    sign = 1.0 if inside else -1.0
+    if inside:
+        for k in range(n_packed):
+            W[k] = 0.0
+    else:
+        for k in range(n_packed):
+            W[k] = all_products[k]
+    # Four anchors at a time, so that W is read and written a quarter as often.
+    for a in range(0, n_chosen - 3, 4):
+        p0, p1 = products[chosen[a]], products[chosen[a + 1]]
+        p2, p3 = products[chosen[a + 2]], products[chosen[a + 3]]
+        for k in range(n_packed):
+            W[k] += sign * (p0[k] + p1[k] + p2[k] + p3[k])
+    for a in range(n_chosen - n_chosen % 4, n_chosen):
+        p0 = products[chosen[a]]
+        for k in range(n_packed):
+            W[k] += sign * p0[k]
+    for j in range(d):
+        W[j * (j + 3) // 2] += alpha
     return size
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _factorise(W, size):
-    """Cholesky factor in place. A direction without curvature gets some."""
+    """Cholesky factor in place, packed by rows. A direction without curvature gets some."""
     for p in range(size):
+        own = W[p * (p + 1) // 2 :]
         for q in range(p + 1):
-            total = W[p, q]
+            other = W[q * (q + 1) // 2 :]
+            total = own[q]
             for a in range(q):
-                total -= W[p, a] * W[q, a]
+                total -= own[a] * other[a]
             if p == q:
-                W[p, p] = np.sqrt(max(total, 1e-13 * abs(W[p, p]) + 1e-300))
+                own[p] = 1.0 / np.sqrt(max(total, 1e-13 * abs(own[p]) + 1e-300))
             else:
-                W[p, q] = total / W[q, q]
+                own[q] = total * other[q]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _forward(W, size, x):
+    """Solve with the factor, whose diagonal holds reciprocals."""
+    for p in range(size):
+        row = W[p * (p + 1) // 2 :]
+        total = x[p]
+        for a in range(p):
+            total -= row[a] * x[a]
+        x[p] = total * row[p]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _backward(W, size, x):
+    for p in range(size - 1, -1, -1):
+        row = W[p * (p + 1) // 2 :]
+        value = x[p] * row[p]
+        x[p] = value
+        for a in range(p):
+            x[a] -= row[a] * value
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _slope(level, change, t):
+    """The anchors' part of the slope and curvature along a step, at length t."""
+    slope, curvature = 0.0, 0.0
+    for a in range(level.shape[0]):
+        here = level[a] + t * change[a]
+        used = change[a] if here > 0.0 else 0.0
+        slope += max(here, 0.0) * used
+        curvature += used * used
+    return slope, curvature
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _line_search(x, p, alpha, level, step, change):
-    """Length of the step that minimises the function along it: a root of its slope."""
-    d = p.shape[0]
-    constant, linear = -step[d], 0.0
+def _line_search(x, unknowns, alpha, level, step, change):
+    """Length of the step that nearly minimises the function along it: a root of its slope."""
+    d = x.shape[0]
+    constant, linear = -alpha * step[d], 0.0
     for j in range(d):
-        constant += (p[j] - x[j]) * step[j]
-        linear += step[j] * step[j]
+        constant += alpha * (unknowns[j] - x[j]) * step[j]
+        linear += alpha * step[j] * step[j]
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(60):
-        slope, curvature = constant + t * linear, linear
-        for a in range(level.shape[0]):
-            here = level[a] + t * change[a]
-            if here > 0.0:
-                slope += here * change[a] / alpha
-                curvature += change[a] * change[a] / alpha
+        slope, curvature = _slope(level, change, t)
+        slope += constant + t * linear
+        curvature += linear
         if slope < 0.0:
             low = t
         else:
@@ -127,14 +181,38 @@ def _line_search(x, p, alpha, level, step, change):
         following = t - slope / curvature
         if not low < following < high:
             following = 0.5 * (low + high) if high < np.inf else 2.0 * t
-        if abs(following - t) <= 1e-12 * t:
+        if abs(following - t) <= LINE_SEARCH_TOLERANCE * t:
             return following
         t = following
     return t
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(x, half_prices, H, alpha, allowed, p, level, change, gradient, step, W):
+def _ensure_support(alpha, unknowns, level):
+    """Raise nu until the best anchor has all the weight, if none has any."""
+    highest = level[0]
+    for a in range(1, level.shape[0]):
+        highest = max(highest, level[a])
+    if highest <= 0.0:
+        missing = alpha - highest
+        unknowns[-1] += missing
+        for a in range(level.shape[0]):
+            level[a] += missing
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _keeps_support(level, change):
+    crossed = 0
+    for a in range(level.shape[0]):
+        crossed += (level[a] > 0.0) != (level[a] + change[a] > 0.0)
+    return crossed == 0
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def solve_row(
+    x, half_prices, start, HT, products, all_products, alpha,
+    unknowns, level, change, positive, step, chosen, W,
+):  # fmt: skip
     """Solve one row's program; ``max(0, level) / alpha`` are its weights, W is factorised.
 
     Returns
@@ -143,150 +221,162 @@ def solve_row(x, half_prices, H, alpha, allowed, p, level, change, gradient, ste
         Size of the support.
     solved : bool
     """
-    m, d = H.shape
-    nu = _start(x, half_prices, H, alpha, allowed, p, level)
-    _levels(p, nu, half_prices, H, allowed, level)
+    d, m = HT.shape
+    _start(x, start, unknowns)
+    _levels(unknowns, half_prices, HT, level)
     size = 0
     for _ in range(MAX_STEPS):
-        size = _derivatives(x, p, H, alpha, level, gradient, W)
+        _ensure_support(alpha, unknowns, level)
+        _gradient(x, unknowns, alpha, level, HT, positive, step)
+        size = _matrix(level, alpha, d, products, all_products, chosen, W)
         _factorise(W, d + 1)
-        for j in range(d + 1):
-            step[j] = -alpha * gradient[j]  # W is alpha times the second derivative
         _forward(W, d + 1, step)
         _backward(W, d + 1, step)
-        stays = True
         for a in range(m):
             change[a] = 0.0
-            if allowed[a]:
-                change[a] = step[d]
-                for j in range(d):
-                    change[a] += H[a, j] * step[j]
-                if (level[a] > 0.0) != (level[a] + change[a] > 0.0):
-                    stays = False
-        t = 1.0 if stays else _line_search(x, p, alpha, level, step, change)
-        for j in range(d):
-            p[j] += t * step[j]
-        nu += t * step[d]
-        _levels(p, nu, half_prices, H, allowed, level)
+        _along_anchors(step, HT, change)
+        stays = _keeps_support(level, change)
+        t = 1.0 if stays else _line_search(x, unknowns, alpha, level, step, change)
+        for j in range(d + 1):
+            unknowns[j] += t * step[j]
         if stays:
+            _levels(unknowns, half_prices, HT, level)
             return size, True
+        for a in range(m):
+            level[a] += t * change[a]
     return size, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _weights(level, alpha, z):
     """Weights that sum to one exactly: nu's rounding error is spread over the support."""
     size, total = 0, 0.0
     for a in range(level.shape[0]):
-        z[a] = 0.0
-        if level[a] > 0.0:
-            z[a] = level[a] / alpha
-            total += z[a]
-            size += 1
+        z[a] = max(level[a], 0.0) / alpha
+        total += z[a]
+        size += level[a] > 0.0
+    correction = (1.0 - total) / size
     for a in range(level.shape[0]):
-        if z[a] > 0.0:
-            z[a] = max(0.0, z[a] + (1.0 - total) / size)
+        z[a] = max(0.0, z[a] + correction) if z[a] > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _add_curvature(w, alpha, level, H, anchor_labels, W, sums, curvature):
     """Add ``w L'M_S L`` with ``M_S = (I - A W^-1 A') / alpha``, the rows of A being (h, 1)."""
     n_clusters = curvature.shape[0]
     m, d = H.shape
+    factor = w / alpha
     for l in range(n_clusters):
         for j in range(d + 1):
             sums[l, j] = 0.0
     for a in range(m):
         if level[a] > 0.0:
-            l = anchor_labels[a]
+            own, row = sums[anchor_labels[a]], H[a]
+            own[d] += 1.0
             for j in range(d):
-                sums[l, j] += H[a, j]
-            sums[l, d] += 1.0
-            curvature[l, l] += w / alpha
+                own[j] += row[j]
     for l in range(n_clusters):
+        curvature[l, l] += factor * sums[l, d]
         _forward(W, d + 1, sums[l])
     for l in range(n_clusters):
-        for k in range(n_clusters):
+        own = sums[l]
+        for k in range(l + 1):
+            other = sums[k]
             total = 0.0
             for j in range(d + 1):
-                total += sums[l, j] * sums[k, j]
-            curvature[l, k] -= w * total / alpha
+                total += own[j] * other[j]
+            curvature[l, k] -= factor * total
+            if k < l:
+                curvature[k, l] -= factor * total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _objective(x, unknowns, half_prices, alpha, z):
+    """The row's optimal value without ``||x||^2``; ``H'z = x - p``."""
+    objective = 0.0
+    for j in range(x.shape[0]):
+        objective += unknowns[j] * unknowns[j] - x[j] * x[j]
+    for a in range(z.shape[0]):
+        if z[a] > 0.0:  # the price of an anchor that may not be used is infinite
+            objective += (alpha * z[a] + 2.0 * half_prices[a]) * z[a]
+    return objective
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _add_row(
-    w, r, x, half_prices, H, alpha, level, z, image, anchor_labels, W, sums,
-    soft_labels, mass, curvature, value,
-):  # fmt: skip
+def _add_row(w, r, objective, z, anchor_labels, soft_labels, mass, value):
     """Write a solved row's soft labels, and add the row to the sums of its group r."""
-    m, d = H.shape
-    n_clusters = mass.shape[0]
-    for l in range(n_clusters):
+    for l in range(soft_labels.shape[0]):
         soft_labels[l] = 0.0
-    for j in range(d):
-        image[j] = 0.0  # H'z
-    objective = 0.0
-    for a in range(m):
-        if z[a] > 0.0:
-            soft_labels[anchor_labels[a]] += z[a]
-            objective += (alpha * z[a] + 2.0 * half_prices[a]) * z[a]
-            for j in range(d):
-                image[j] += z[a] * H[a, j]
-    for j in range(d):
-        objective += image[j] * (image[j] - 2.0 * x[j])
-    for l in range(n_clusters):
+    for a in range(z.shape[0]):
+        soft_labels[anchor_labels[a]] += z[a]
+    for l in range(soft_labels.shape[0]):
         mass[l, r] += w * soft_labels[l]
     value[r] += w * objective
-    _add_curvature(w, alpha, level, H, anchor_labels, W, sums, curvature[r])
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _linear_term(x, half_prices, H, b):
-    """Write the linear term of the row's program; return its largest absolute value."""
-    largest = 0.0
-    for a in range(H.shape[0]):
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _linear_term(x, half_prices, HT, b):
+    """Write the linear term of the row's program; return its largest finite absolute value."""
+    d, m = HT.shape
+    for a in range(m):
         b[a] = half_prices[a]
-        for j in range(x.shape[0]):
-            b[a] -= H[a, j] * x[j]
-        largest = max(largest, abs(b[a]))
+    for j in range(d):
+        row, value = HT[j], x[j]
+        for a in range(m):
+            b[a] -= value * row[a]
+    largest = 0.0
+    for a in range(m):
+        size = abs(b[a])
+        largest = max(largest, size if size < np.inf else 0.0)
     return largest
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
+def _cell(b, Q, starts):
+    """Which of the starts a row takes: that of the anchor which is best alone."""
+    return best_vertex(b, Q) if starts.shape[1] > 1 else 0
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    X, group_codes, weights, active, H, Q, alpha, half_prices, allowed, anchor_labels, tolerance,
-    largest, soft_labels, mass, curvature, value,
+    X, group_codes, weights, active, H, HT, products, all_products, Q, alpha, half_prices, starts,
+    anchor_labels, tolerance, largest, soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """As `_active_set.sweep`, for rows measured from the anchors' centre.
 
+    ``starts[r, j]`` is the affine function of a row of group r with the best anchor j at which
+    its iteration starts; there may be only one for all anchors.
     Rows with a linear term above ``largest``, whose weights would be differences of large
     numbers, and those that are not solved within the step limit, are left to the active set.
     """
     m, d = H.shape
     level, change, z, b = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-    p, gradient, step = np.empty(d), np.empty(d + 1), np.empty(d + 1)
-    W, sums = np.empty((d + 1, d + 1)), np.empty((mass.shape[0], d + 1))
+    unknowns, step = np.empty(d + 1), np.empty(d + 1)
+    W, sums = np.empty(products.shape[1]), np.empty((mass.shape[0], d + 1))
+    chosen = np.empty(m + 1, dtype=np.int64)
     support, own_z, K = np.empty(m + 1, dtype=np.int64), np.empty(m + 1), np.empty((m + 2, m + 2))
-    residual, u = np.empty(m + 1), np.empty(m + 2)
+    residual, u, column, work = np.empty(m + 1), np.empty(m + 2), np.empty(m + 2), np.empty(m + 2)
     total_support, n_unsolved = 0, 0
     for i in range(X.shape[0]):
         r = group_codes[i]
         if not active[r]:
             continue
+        x, prices = X[i], half_prices[r]
         size, solved = 0, False
-        if _linear_term(X[i], half_prices[r], H, b) <= largest:
+        if _linear_term(x, prices, HT, b) <= largest:
             size, solved = solve_row(
-                X[i], half_prices[r], H, alpha, allowed[r], p, level, change, gradient, step, W
-            )
+                x, prices, starts[r, _cell(b, Q, starts)], HT, products, all_products, alpha,
+                unknowns, level, change, z, step, chosen, W,
+            )  # fmt: skip
         if solved:
             _weights(level, alpha, z)
-            _add_row(
-                weights[i], r, X[i], half_prices[r], H, alpha, level, z, gradient, anchor_labels,
-                W, sums, soft_labels[i], mass, curvature, value,
-            )  # fmt: skip
+            objective = _objective(x, unknowns, prices, alpha, z)
+            _add_row(weights[i], r, objective, z, anchor_labels, soft_labels[i], mass, value)
+            if curvature.shape[0] > 0:
+                _add_curvature(weights[i], alpha, level, H, anchor_labels, W, sums, curvature[r])
         else:
             size, multiplier, solved = _active_set.solve_row(
-                b, Q, allowed[r], tolerance, support, own_z, K, change, residual, u
+                b, Q, tolerance, support, own_z, K, work, residual, u, column
             )
             _active_set.add_row(
                 weights[i], r, b, size, multiplier, support, own_z, K, anchor_labels,
@@ -298,26 +388,29 @@ def sweep(
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def weights_of_rows(X, group_codes, H, Q, alpha, half_prices, allowed, tolerance, largest, Z):
+def weights_of_rows(
+    X, group_codes, HT, products, all_products, Q, alpha, half_prices, starts, tolerance, largest, Z
+):
     """Write the anchor weights of each row of a block."""
-    m, d = H.shape
-    level, change, b = np.empty(m), np.empty(m), np.empty(m)
-    p, gradient, step = np.empty(d), np.empty(d + 1), np.empty(d + 1)
-    W = np.empty((d + 1, d + 1))
+    d, m = HT.shape
+    level, change, b, positive = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    unknowns, step = np.empty(d + 1), np.empty(d + 1)
+    W, chosen = np.empty(products.shape[1]), np.empty(m + 1, dtype=np.int64)
     support, own_z, K = np.empty(m + 1, dtype=np.int64), np.empty(m + 1), np.empty((m + 2, m + 2))
-    residual, u = np.empty(m + 1), np.empty(m + 2)
+    residual, u, column, work = np.empty(m + 1), np.empty(m + 2), np.empty(m + 2), np.empty(m + 2)
     for i in range(X.shape[0]):
         r = group_codes[i]
         solved = False
-        if _linear_term(X[i], half_prices[r], H, b) <= largest:
+        if _linear_term(X[i], half_prices[r], HT, b) <= largest:
             _, solved = solve_row(
-                X[i], half_prices[r], H, alpha, allowed[r], p, level, change, gradient, step, W
-            )
+                X[i], half_prices[r], starts[r, _cell(b, Q, starts)], HT, products, all_products,
+                alpha, unknowns, level, change, positive, step, chosen, W,
+            )  # fmt: skip
         if solved:
             _weights(level, alpha, Z[i])
         else:
             size, _, _ = _active_set.solve_row(
-                b, Q, allowed[r], tolerance, support, own_z, K, change, residual, u
+                b, Q, tolerance, support, own_z, K, work, residual, u, column
             )
             Z[i] = 0.0
             for a in range(size):

@@ -18,13 +18,36 @@ UNREACHED = np.int64(2**62)
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def prefer(scores, prices, labels, margins):
+def _fixed_point(scores, scale, lowest, fixed):
+    """Write ``scores * scale`` rounded to integers, relative to the row's largest score.
+
+    Adding a constant to a row changes no assignment; taking the largest away keeps the
+    digits for the differences, which decide. Nothing is written below ``lowest``.
+    """
+    largest = scores[0]
+    for l in range(1, scores.shape[0]):
+        largest = max(largest, scores[l])
+    for l in range(scores.shape[0]):
+        fixed[l] = np.int64(np.rint(max((scores[l] - largest) * scale, lowest)))
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def to_fixed_point(scores, rows, scale, lowest, fixed):
+    """Write the fixed-point scores of some rows."""
+    for i in range(rows.shape[0]):
+        _fixed_point(scores[rows[i]], scale, lowest, fixed[i])
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def prefer(scores, rows, scale, lowest, prices, labels, margins):
     """Write each row's preferred cluster (lowest on ties) and its regret for the second best."""
     n_clusters = scores.shape[1]
-    for i in range(scores.shape[0]):
-        best, best_value, second_value = 0, scores[i, 0] + prices[0], -UNREACHED
+    fixed = np.empty(n_clusters, dtype=np.int64)
+    for i in range(rows.shape[0]):
+        _fixed_point(scores[rows[i]], scale, lowest, fixed)
+        best, best_value, second_value = 0, fixed[0] + prices[0], -UNREACHED
         for l in range(1, n_clusters):
-            value = scores[i, l] + prices[l]
+            value = fixed[l] + prices[l]
             if value > best_value:
                 best, best_value, second_value = l, value, best_value
             elif value > second_value:
@@ -34,15 +57,24 @@ def prefer(scores, prices, labels, margins):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def smallest_regrets(scores, labels, regrets):
-    """Lower ``regrets[l, l']`` to the smallest ``scores[i, l] - scores[i, l']`` of a row in l."""
+def smallest_regrets(scores, rows, scale, lowest, labels, regrets):
+    """Lower ``regrets[l, l']`` to the smallest ``score[l] - score[l']`` of a row in l.
+
+    Returns the smallest score of a row for its own cluster.
+    """
     n_clusters = scores.shape[1]
-    for i in range(scores.shape[0]):
+    fixed = np.empty(n_clusters, dtype=np.int64)
+    smallest = UNREACHED
+    for i in range(rows.shape[0]):
+        _fixed_point(scores[rows[i]], scale, lowest, fixed)
         l = labels[i]
+        own = regrets[l]
+        smallest = min(smallest, fixed[l])
         for other in range(n_clusters):
-            regret = scores[i, l] - scores[i, other]
-            if regret < regrets[l, other]:
-                regrets[l, other] = regret
+            regret = fixed[l] - fixed[other]
+            if regret < own[other]:
+                own[other] = regret
+    return smallest
 
 
 # A heap entry is one row of an int64 array, so that it shares a cache line.
@@ -264,29 +296,18 @@ def score_differences(scores, nearest, farthest):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def to_fixed_point(scores, scale, lowest, fixed):
-    """Write ``scores * scale`` rounded to integers, relative to each row's largest score.
-
-    Adding a constant to a row changes no assignment; taking the largest away keeps the
-    digits for the differences, which decide. Nothing is written below ``lowest``.
-    """
-    for i in range(scores.shape[0]):
-        largest = scores[i].max()
-        for l in range(scores.shape[1]):
-            value = max((scores[i, l] - largest) * scale, lowest)
-            fixed[i, l] = np.int64(np.rint(value))
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def best_value(scores, weights, prices):
-    """Weighted sum of each row's largest ``scores[i, l] + prices[l]``."""
-    total = 0.0
-    for i in range(scores.shape[0]):
-        best = scores[i, 0] + prices[0]
-        for l in range(1, scores.shape[1]):
-            best = max(best, scores[i, l] + prices[l])
-        total += weights[i] * best
-    return total
+def best_and_own_value(scores, rows, weights, prices, labels):
+    """Weighted sums of each row's largest ``scores[i, l] + prices[l]``, and of its own score."""
+    best_total, own_total = 0.0, 0.0
+    for i in range(rows.shape[0]):
+        own = scores[rows[i]]
+        best = own[0] + prices[0]
+        for l in range(1, own.shape[0]):
+            best = max(best, own[l] + prices[l])
+        weight = weights[i] if weights.shape[0] > 0 else 1.0
+        best_total += weight * best
+        own_total += weight * own[labels[i]]
+    return best_total, own_total
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

@@ -14,8 +14,7 @@ def select_fdas(rows, quotas, seed):
     """FDAS (Algorithm 1 of the paper): quotas per group, ordered by group, then selection."""
     scores = row_scores(rows)
     selected = []
-    for r, quota in enumerate(quotas):
-        members = np.flatnonzero(rows.group_codes == r)
+    for members, quota in zip(rows.members, quotas, strict=True):
         selected.append(members[_select(scores[members], int(quota))])
     return np.concatenate(selected)
 

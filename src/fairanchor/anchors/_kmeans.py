@@ -4,9 +4,11 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from fairanchor.clusterers._fair_lloyd import plain_lloyd
+from fairanchor.rows import map_in_threads
 
-# A few hundred rows per anchor place it well enough; the masses come from all rows.
-SAMPLE_ROWS = 10_000
+# A hundred rows per anchor place it well enough; the masses come from all rows.
+SAMPLE_ROWS = 5_000
+SAMPLE_ROWS_PER_ANCHOR = 100
 MAX_ITER = 20
 
 
@@ -15,23 +17,24 @@ def select_kmeans(rows, quotas, seed):
 
     Every group draws from the same seed, so that its anchors depend on its rows only.
     """
-    selected = []
-    for r, quota in enumerate(quotas):
-        members = np.flatnonzero(rows.group_codes == r)
-        weightless = rows.weights[members] == 0
-        candidates = members[~weightless]
-        if quota == 0 or quota >= len(candidates):
-            # Rows without weight take the seats that are left.
-            selected.append(np.concatenate([candidates, members[weightless]])[:quota])
-            continue
-        step = -(-len(candidates) // max(SAMPLE_ROWS, 4 * int(quota)))
-        sample = rows.subset(candidates[::step])
-        centers, _ = kmeans_plusplus(
-            sample.X, int(quota), sample_weight=sample.weights, random_state=seed
-        )
-        centers = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
-        selected.append(candidates[::step][_medoids(sample.X, centers)])
-    return np.concatenate(selected)
+    groups = list(zip(rows.members, quotas, strict=True))
+    selected = map_in_threads(lambda own: _select_in_group(rows, *own, seed), groups, rows.n_jobs)
+    return np.concatenate(list(selected))
+
+
+def _select_in_group(rows, members, quota, seed):
+    weightless = rows.weights[members] == 0
+    candidates = members[~weightless]
+    if quota == 0 or quota >= len(candidates):
+        # Rows without weight take the seats that are left.
+        return np.concatenate([candidates, members[weightless]])[:quota]
+    step = -(-len(candidates) // max(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * int(quota)))
+    sample = rows.subset(candidates[::step], n_jobs=1)
+    centers, _ = kmeans_plusplus(
+        sample.X, int(quota), sample_weight=sample.weights, random_state=seed
+    )
+    centers, _ = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
+    return candidates[::step][_medoids(sample.X, centers)]
 
 
 def _medoids(X, centers):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._kernels._nearest import add_nearest_mass
+from fairanchor._kernels._nearest import nearest_allowed
 from fairanchor.anchors._das import select_das, select_fdas
 from fairanchor.anchors._kmeans import select_kmeans
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
@@ -39,7 +39,7 @@ class Anchors:
     masses: np.ndarray
 
 
-def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed):
+def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed, *, distinct=None):
     """Select anchors by name, or take the given rows.
 
     Parameters
@@ -51,6 +51,8 @@ def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed):
     quotas : {"balanced", "paper"}
     n_clusters : int
     seed : int
+    distinct : DistinctRows, default=None
+        The same rows with equal ones merged: enough to weigh them.
 
     Returns
     -------
@@ -66,25 +68,37 @@ def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed):
         indices = _check_indices(method, rows.n_rows, n_clusters)
     points = np.ascontiguousarray(rows.X[indices])
     codes = rows.group_codes[indices]
-    return Anchors(indices, points, codes, anchor_masses(rows, points, codes))
+    masses = anchor_masses(rows if distinct is None else distinct, points, codes)
+    return Anchors(indices, points, codes, masses)
 
 
 def anchor_masses(rows, points, codes):
     """Weight of the rows nearest to each anchor of their own group (of any, if it has none)."""
-    allowed = codes == np.arange(rows.n_groups)[:, None]
+    nearest_anchor = nearest_anchor_finder(points, codes, rows.n_groups)
+
+    def kernel(block):
+        nearest = nearest_anchor(block)
+        return (np.bincount(nearest, weights=block.weights, minlength=len(points)),)
+
+    (masses,) = rows.sum(kernel)
+    return masses
+
+
+def nearest_anchor_finder(points, codes, n_groups):
+    """A function of a block: the nearest anchor of each row among those of the row's group."""
+    allowed = codes == np.arange(n_groups)[:, None]
     allowed[~allowed.any(axis=1)] = True
     center = points.mean(axis=0)
     centred = points - center
     half_squares = 0.5 * (centred**2).sum(axis=1)
 
-    def kernel(block):
-        masses = np.zeros(len(points))
+    def nearest_anchor(block):
+        nearest = np.empty(len(block.X), dtype=np.int64)
         products = (block.X - center) @ centred.T
-        add_nearest_mass(products, half_squares, block.group_codes, block.weights, allowed, masses)
-        return (masses,)
+        nearest_allowed(products, half_squares, block.group_codes, allowed, nearest)
+        return nearest
 
-    (masses,) = rows.sum(kernel)
-    return masses
+    return nearest_anchor
 
 
 def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):

@@ -7,7 +7,7 @@ from fairanchor.assignment._rounding import (
     raise_small_sizes,
     round_targets,
 )
-from fairanchor.assignment._transport import TransportResult, transport
+from fairanchor.assignment._transport import TransportResult, transport, transport_rows
 
 __all__ = [
     "TransportResult",
@@ -17,4 +17,5 @@ __all__ = [
     "raise_small_sizes",
     "round_targets",
     "transport",
+    "transport_rows",
 ]

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._kernels._free_sizes import maximise
-from fairanchor._sampling import spread_sample
+from fairanchor._kernels._sorting import sort_by_code
+from fairanchor._kernels._transport import score_differences
+from fairanchor._sampling import spread_sample_by_weight
 
 # Temperatures relative to the difference between a row's two best costs: the first to the
 # mean, so that prices can go as far as outliers ask for, the last to the median row's.
@@ -25,87 +27,122 @@ FIRST_TEMPERATURE = 0.5
 LAST_TEMPERATURE = 0.5 / 4**4
 # More rows than this only sharpen what the rounding decides anyway.
 SAMPLE_ROWS = 40_000
+# Rows on which prices are looked for first: they have far to go.
+START_ROWS = 2_000
 MAX_STEPS = 30
 MASS_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class FreeSizes:
-    """Sizes of the clusters (summing to the weight of the rows) and prices of the cells."""
+    """The smoothed solution.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_clusters,)
+        Of the clusters, summing to the weight of the rows.
+    prices : ndarray of shape (n_clusters, n_groups)
+        A row of group r prefers the cluster with the largest ``scores[l] - prices[l, r]``.
+    temperature : float
+        By how much less it may fit and still get a share of the row; zero is no smoothing.
+    """
 
     sizes: np.ndarray
     prices: np.ndarray
+    temperature: float = 0.0
 
 
-def free_sizes(costs, group_codes, weights, n_groups, start=None):
+def free_sizes(
+    scores, group_codes, weights, n_groups, start=None, *, mass_tolerance=MASS_TOLERANCE
+):
     """Sizes of the cheapest proportional assignment, from a start's prices if there is one.
 
     Parameters
     ----------
-    costs : ndarray of shape (n_rows, n_clusters)
+    scores : ndarray of shape (n_rows, n_clusters)
+        Minus the costs.
     group_codes : ndarray of shape (n_rows,)
     weights : ndarray of shape (n_rows,)
     n_groups : int
     start : FreeSizes, default=None
         Of a similar problem, such as the previous iteration's.
+    mass_tolerance : float
+        Largest error of a cell's mass, relative to its group's weight.
 
     Returns
     -------
     result : FreeSizes
     """
-    n_clusters = costs.shape[1]
+    n_clusters = scores.shape[1]
     total_weight = weights.sum()
     prices = np.zeros((n_clusters, n_groups))
     if n_clusters == 1 or n_groups == 1:
-        sizes = np.bincount(costs.argmin(axis=1), weights=weights, minlength=n_clusters)
+        sizes = np.bincount(scores.argmax(axis=1), weights=weights, minlength=n_clusters)
         return FreeSizes(sizes, prices)
-    costs, codes, weights, present = _sample(costs, group_codes, weights, n_groups)
-    mean, median = _typical_differences(costs, weights)
+    scores, codes, weights, present = _sample(scores, group_codes, weights, n_groups)
+    mean, median = _typical_differences(scores, weights)
     if mean == 0.0:  # every row is tied: any sizes cost the same
         return FreeSizes(np.full(n_clusters, total_weight / n_clusters), prices)
     shares = np.bincount(codes, weights=weights) / weights.sum()
-    if start is None:
-        own, temperature = prices[:, present], FIRST_TEMPERATURE * mean
-    else:
-        own, temperature = start.prices[:, present], 4 * LAST_TEMPERATURE * median
-        own = own - (own @ shares)[:, None]
+    own, temperature = prices[:, present], FIRST_TEMPERATURE * mean
+    if start is not None:
+        own = start.prices[:, present]
+    elif len(scores) > 4 * START_ROWS:
+        own = _start_on_few(scores, codes, weights, len(shares))
+    if start is not None or len(scores) > 4 * START_ROWS:
+        own, temperature = own - (own @ shares)[:, None], 4 * LAST_TEMPERATURE * median
     # Nothing much finer than a row survives the rounding.
-    tolerance = np.maximum(MASS_TOLERANCE * weights.sum() * shares, 0.05 * weights.mean())
+    tolerance = np.maximum(mass_tolerance * weights.sum() * shares, 0.05 * weights.mean())
     own = np.ascontiguousarray(own)
     while True:
-        own, sizes = maximise(costs, codes, weights, shares, own, temperature, tolerance, MAX_STEPS)
+        own, sizes = maximise(
+            scores, codes, weights, shares, own, temperature, tolerance, MAX_STEPS
+        )
         if temperature <= LAST_TEMPERATURE * median:
             break
         temperature /= 4
     prices[:, present] = own
     sizes = np.maximum(sizes, 0.0)
-    return FreeSizes(sizes * (total_weight / sizes.sum()), prices)
+    return FreeSizes(sizes * (total_weight / sizes.sum()), prices, temperature)
 
 
-def _sample(costs, group_codes, weights, n_groups):
+def _start_on_few(scores, codes, weights, n_groups):
+    """Prices of the same program on a few rows of each group."""
+    order, ends = np.empty(len(codes), dtype=np.int64), np.empty(n_groups, dtype=np.int64)
+    sort_by_code(codes, order, ends)
+    few, few_weights = [], []
+    for own in np.split(order, ends[:-1]):
+        rows, own_weights = spread_sample_by_weight(weights[own], START_ROWS // n_groups + 1)
+        few.append(own[rows])
+        few_weights.append(own_weights)
+    few = np.concatenate(few)
+    return free_sizes(scores[few], codes[few], np.concatenate(few_weights), n_groups).prices
+
+
+def _sample(scores, group_codes, weights, n_groups):
     """Rows with weight, not too many of them, and codes without gaps.
 
     Returns
     -------
-    costs, codes, weights : ndarray
+    scores, codes, weights : ndarray
         The rows of a group weigh as much as all of its rows.
     present : ndarray of bool of shape (n_groups,)
         Groups that have a row here; the codes number them.
     """
     totals = np.bincount(group_codes, weights=weights, minlength=n_groups)
-    rows = spread_sample(len(costs), SAMPLE_ROWS)
-    rows = rows[weights[rows] > 0]
-    codes, weights = group_codes[rows], weights[rows]
+    rows, weights = spread_sample_by_weight(weights, SAMPLE_ROWS)
+    rows, weights = rows[weights > 0], weights[weights > 0]
+    codes = group_codes[rows]
     sampled = np.bincount(codes, weights=weights, minlength=n_groups)
     present = sampled > 0
     factors = np.divide(totals, sampled, out=np.zeros(n_groups), where=present)
-    return costs[rows], (np.cumsum(present) - 1)[codes], weights * factors[codes], present
+    return scores[rows], (np.cumsum(present) - 1)[codes], weights * factors[codes], present
 
 
-def _typical_differences(costs, weights):
-    """Mean and median of the differences between a row's two best costs, ties left out."""
-    two_best = np.partition(costs, 1, axis=1)[:, :2]
-    differences = two_best[:, 1] - two_best[:, 0]
+def _typical_differences(scores, weights):
+    """Mean and median of the differences between a row's two best scores, ties left out."""
+    differences, farthest = np.empty(len(scores)), np.empty(len(scores))
+    score_differences(scores, differences, farthest)
     tied = differences == 0
     if tied.all():
         return 0.0, 0.0

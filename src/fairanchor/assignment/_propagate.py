@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from fairanchor.assignment._rounding import round_targets
-from fairanchor.assignment._transport import TransportResult, transport
+from fairanchor.assignment._transport import TransportResult, transport_rows
 from fairanchor.exceptions import FairnessWarning
 
 
@@ -19,8 +19,7 @@ def balanced(soft_labels, rows, targets):
             stacklevel=4,
         )
     totals = round_targets(targets, rows.group_sizes, whole=not rows.is_weighted)
-    weights = rows.weights if rows.is_weighted else None
-    return transport(soft_labels, rows.group_codes, totals, weights=weights)
+    return transport_rows(rows, soft_labels, totals)
 
 
 def argmax(soft_labels, rows, targets):

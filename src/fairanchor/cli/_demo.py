@@ -9,8 +9,11 @@ import click
 @click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--save", type=click.Path(), help="Also write the generated table: .csv, .parquet ..."
+)
 @click.option("--jobs", default=-1, type=int, help="Threads; -1, the default, means all cores.")
-def demo(rows, clusters, seed, jobs):
+def demo(rows, clusters, seed, save, jobs):
     """Cluster the synthetic Zafar data, with and without fairness, and compare.
 
     The data are generated: two features, one sensitive attribute of two groups that is
@@ -24,6 +27,8 @@ def demo(rows, clusters, seed, jobs):
     click.echo(f"Zafar data: {rows:,} rows, 2 features, 2 groups (generated, seed {seed})")
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features
+    if save is not None:
+        _save(save, X, group)
     model = AnchorFairClustering(clusters, random_state=seed, n_jobs=jobs)
     # The first fit of an installation compiles the kernels; they are kept on disk.
     model.fit(X[:2000], sensitive_features=group[:2000])
@@ -38,6 +43,16 @@ def demo(rows, clusters, seed, jobs):
     _print_composition("Plain k-means", plain.labels_, group)
     _print_composition("AnchorFairClustering", model.labels_, group)
     _print_comparison(X, group, plain, plain_seconds, model, fair_seconds)
+
+
+def _save(path, X, group):
+    import pyarrow as pa
+
+    from fairanchor.tables import write_table
+
+    table = pa.table({"x": X[:, 0], "y": X[:, 1], "group": group})
+    write_table(table, path)
+    click.echo(f"Written: {path} with the columns x, y and group")
 
 
 def _print_composition(title, labels, group):

@@ -19,13 +19,24 @@ from fairanchor.clusterers._base import (
     fill_empty_clusters,
     known_codes,
 )
-from fairanchor.clusterers._fair_lloyd import cost_of, distances_to, fair_lloyd, plain_lloyd
+from fairanchor.clusterers._fair_lloyd import (
+    Settled,
+    cost_of,
+    distances_to,
+    fair_lloyd,
+    plain_lloyd,
+    settle,
+)
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryRows
+from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
 
-# Rows from which seeds are drawn, and on which several starts compete.
+# Rows from which seeds are drawn.
 SEEDING_ROWS = 20_000
-COMPETITION_ROWS = 50_000
+# Starts that are followed to the end, where not all are: with more rows than this.
+N_FINALISTS = 2
+EXACT_ROWS = 2_000
+# Least number of runs of plain k-means.
+PLAIN_RUNS = 10
 
 
 class FairKMeans(FairClusterer):
@@ -52,11 +63,12 @@ class FairKMeans(FairClusterer):
         Number of clusters.
     init : {"k-means", "k-means++", "random"} or array of shape (n_clusters, n_features), \
 default="k-means"
-        Where the fair iterations start: at the centres of plain k-means, at its seeds, at
-        random rows, or at given centres.
+        Where the fair iterations start: at the centres of plain k-means (the best different
+        ones of at least ten runs), at its seeds, at random rows, or at given centres.
     n_init : int, default=10
-        Number of starts, of which the cheapest is kept; one if ``init`` is an array. On
-        large data the starts compete on a sample.
+        Number of starts, of which the cheapest is kept; one if ``init`` is an array. Beyond
+        2,000 rows they compete with fractional assignments, on large data on a sample, and
+        the two best, on large data the best, are followed with whole ones.
     max_iter : int, default=100
         Largest number of times that the centres move.
     tol : float, default=1e-4
@@ -163,8 +175,11 @@ default="k-means"
             weights=None if is_counted else weights,
             n_jobs=self.n_jobs,
         )
-        best = self._best_start(rows, scale)
-        labels, n_filled = fill_empty_clusters(rows.X, best.labels, self.n_clusters)
+        distinct = distinct_rows(rows)
+        samples = stand_in_samples(rows, distinct.n_rows)
+        best = self._best_start(rows, distinct, samples, scale)
+        labels = distinct.spread(best.labels, best.split)
+        labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
             best = replace(best, cost=cost_of(rows, labels, best.centers))
             warnings.warn(
@@ -241,25 +256,28 @@ default="k-means"
         distances = distances_to(rows, self.cluster_centers_)
         return distances, distances - self.assignment_prices_.T[codes]
 
-    def _best_start(self, rows, scale):
-        options = {"max_iter": self.max_iter, "tol": self.tol, "min_size": 1.0}
-        if rows.is_weighted:
-            options["min_size"] = 0.0
-        starts = list(self._starts(rows, scale))
-        if len(starts) > 1 and rows.n_rows > COMPETITION_ROWS:
-            sample = rows.subset(spread_sample(rows.n_rows, COMPETITION_ROWS))
-            costs = [fair_lloyd(sample, self._settle(sample, s), **options).cost for s in starts]
-            starts = [starts[int(np.argmin(costs))]]
-        results = [fair_lloyd(rows, self._settle(rows, s), **options) for s in starts]
-        return min(results, key=lambda result: result.cost)
+    def _best_start(self, rows, distinct, samples, scale):
+        """The cheapest result of all starts, which compete on the smallest sample before."""
+        options = {"max_iter": self.max_iter, "tol": self.tol}
+        min_size = 0.0 if rows.is_weighted else 1.0
+        first, *larger = samples or [distinct]
+        starts = list(self._starts(samples[0] if samples else rows, first, scale))
+        finalists = [Settled(start) for start in starts]
+        if samples or (len(starts) > 1 and first.n_rows > EXACT_ROWS):
+            settled = [settle(first, start, **options) for start in starts]
+            finalists = _cheapest_different(settled, N_FINALISTS)
+        for sample in larger:
+            finalists = [settle(sample, f.centers, free=f.free, **options) for f in finalists]
+        if samples:  # on which they were compared
+            finalists = _cheapest_different(finalists, 1)
+        results = [
+            fair_lloyd(distinct, f.centers, min_size=min_size, free=f.free, **options)
+            for f in finalists
+        ]
+        return _cheapest_different(results, 1)[0]
 
-    def _settle(self, rows, centers):
-        """Centres of plain k-means from these seeds, if ``init`` asks for that."""
-        if isinstance(self.init, str) and self.init == "k-means":
-            return plain_lloyd(rows, centers, max_iter=self.max_iter, tol=self.tol)
-        return centers
-
-    def _starts(self, rows, scale):
+    def _starts(self, rows, distinct, scale):
+        """Centres to start from: seeds are drawn from the rows, and settle on distinct ones."""
         if not isinstance(self.init, str):
             centers = check_array(self.init, dtype=np.float64, copy=True)
             expected = (self.n_clusters, rows.n_features)
@@ -271,12 +289,43 @@ default="k-means"
             yield centers * scale
             return
         random_state = check_random_state(self.random_state)
-        sample = spread_sample(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
-        X, weights = rows.X[sample], rows.weights[sample]
-        for _ in range(self.n_init):
-            if self.init == "random":
-                yield X[random_state.choice(len(X), self.n_clusters, replace=False)]
-            else:
-                yield kmeans_plusplus(
-                    X, self.n_clusters, sample_weight=weights, random_state=random_state
-                )[0]
+        if self.init == "random":
+            for _ in range(self.n_init):
+                chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False)
+                yield rows.X[chosen]
+            return
+        if self.init == "k-means++":
+            for _ in range(self.n_init):
+                yield self._seeds(rows, random_state)
+            return
+        options = {"max_iter": self.max_iter, "tol": self.tol}
+        # Plain k-means is run at least so often that its best is good.
+        seeds = [self._seeds(rows, random_state) for _ in range(max(self.n_init, PLAIN_RUNS))]
+        plain = [Settled(*plain_lloyd(distinct, centers, **options)) for centers in seeds]
+        for settled in _cheapest_different(plain, self.n_init):
+            yield settled.centers
+
+    def _seeds(self, rows, random_state):
+        chosen = spread_sample(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
+        return kmeans_plusplus(
+            rows.X[chosen],
+            self.n_clusters,
+            sample_weight=rows.weights[chosen],
+            random_state=random_state,
+        )[0]
+
+
+def _cheapest_different(candidates, at_most):
+    """The cheapest candidates, the first of those that cost the same.
+
+    Starts that come to the same clusters number them differently, and rounding errors, hence
+    the units of the data, must not decide between them.
+    """
+    levels = []  # of equal cost: the cost, and the first candidate that has it
+    for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
+        cost = candidates[k].cost
+        if levels and cost <= levels[-1][0] * (1 + 1e-9):
+            levels[-1][1] = min(levels[-1][1], k)
+        else:
+            levels.append([cost, k])
+    return [candidates[k] for _, k in levels[:at_most]]

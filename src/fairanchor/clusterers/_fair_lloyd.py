@@ -15,9 +15,12 @@ from fairanchor.assignment import (
     largest_remainder,
     raise_small_sizes,
     round_targets,
-    transport,
+    transport_rows,
 )
-from fairanchor.assignment._free_sizes import free_sizes
+from fairanchor.assignment._free_sizes import FreeSizes, free_sizes
+
+# Error of the masses, relative to a group's weight, that centres of a sample do not notice.
+SETTLE_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class LloydResult:
     Attributes
     ----------
     labels : ndarray of shape (n_rows,)
+    split : dict
+        Rows whose copies have different labels, with (cluster, number of copies) each.
     centers : ndarray of shape (n_clusters, n_features)
         The labels are the best ones for these centres.
     targets : ndarray of shape (n_clusters, n_groups)
@@ -45,6 +50,7 @@ class LloydResult:
     """
 
     labels: np.ndarray
+    split: dict
     centers: np.ndarray
     targets: np.ndarray
     totals: np.ndarray
@@ -56,7 +62,7 @@ class LloydResult:
     cost_path: list = field(default_factory=list)
 
 
-def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None):
+def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free=None):
     """Alternate fair assignments and means until the cost falls by less than ``tol`` of itself.
 
     Parameters
@@ -71,27 +77,30 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None):
     targets : ndarray of shape (n_clusters, n_groups), default=None
         Fixed weights of the cells. By default the clusters mirror the population and
         their sizes are free.
+    free : FreeSizes, default=None
+        Of the given centres, on fewer rows.
 
     Returns
     -------
     result : LloydResult
     """
-    free = None
     current = None
     cost_path = []
     converged = False
+    scores = np.empty((rows.n_rows, len(centers)))
     for iteration in range(max_iter + 1):  # noqa: B007  the last one is reported
-        costs = distances_to(rows, centers)
+        write_scores(rows, centers, scores)
         if targets is not None:
-            step_targets = targets
+            step_targets, start = targets, None if current is None else current.prices
         else:
-            free = free_sizes(costs, rows.group_codes, rows.weights, rows.n_groups, free)
-            step_targets = proportional_targets(rows, free.sizes, min_size)
-        step = assign_to_centers(rows, centers, costs, step_targets)
+            free = free_sizes(scores, rows.group_codes, rows.weights, rows.n_groups, free)
+            step_targets, start = proportional_targets(rows, free.sizes, min_size), -free.prices
+        step = assign_to_centers(rows, centers, scores, step_targets, start=start)
         if current is not None and targets is None:
-            kept = _sum_of_costs(rows, costs, current.labels)
+            kept = -total_score(rows, scores, current.labels, current.split)
             if step.cost > kept:
-                step = assign_to_centers(rows, centers, costs, current.targets, current.totals)
+                given = (current.targets, current.totals)
+                step = assign_to_centers(rows, centers, scores, *given, start=current.prices)
                 # Weights can make the rounding of the very same totals come out dearer.
                 if step.cost > kept:
                     converged = True
@@ -104,30 +113,79 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None):
             break
         current = step
         cost_path.append(step.cost)
-        centers = means_of(rows, step.labels, centers)
+        centers = means_of(rows, step.labels, centers, step.split)
     return replace(current, n_iter=iteration, converged=converged, cost_path=cost_path)
 
 
-def assign_to_centers(rows, centers, costs, targets, totals=None):
+@dataclass(frozen=True)
+class Settled:
+    """Where fair k-means comes to rest on a sample."""
+
+    centers: np.ndarray
+    cost: float = np.inf
+    free: FreeSizes | None = None
+
+
+def settle(sample, centers, *, max_iter, tol, free=None):
+    """Iterate on a sample until the cost falls by less than ``tol`` of itself.
+
+    Rows near a tie are shared between clusters, as the smoothed program with free sizes has
+    it: exactly fair, fractional, and cheap enough to compare many starts or to come near
+    what an exact iteration on all rows goes on from.
+    """
+    settled = None
+    scores = np.empty((sample.n_rows, len(centers)))
+    for _ in range(max_iter + 1):
+        write_scores(sample, centers, scores)
+        given = (scores, sample.group_codes, sample.weights, sample.n_groups, free)
+        free = free_sizes(*given, mass_tolerance=SETTLE_TOLERANCE)
+        moved, cost = _shared_means(sample, scores, free, centers)
+        if settled is not None and cost >= settled.cost * (1.0 - tol):
+            break
+        settled = Settled(centers, cost, free)
+        centers = moved
+    return settled
+
+
+def _shared_means(rows, scores, free, centers):
+    """Means and cost of the clusters between which the smoothed program shares the rows."""
+    if free.temperature == 0.0:
+        labels = scores.argmax(axis=1)
+        return means_of(rows, labels, centers), -total_score(rows, scores, labels)
+
+    def add(block):
+        sums, totals = np.zeros_like(centers), np.zeros(len(centers))
+        score = kernels.soft_sums(
+            block.X, scores[block.start : block.stop], block.group_codes, block.weights,
+            free.prices, free.temperature, sums, totals,
+        )  # fmt: skip
+        return sums, totals, np.array([score])
+
+    sums, totals, score = rows.sum(add)
+    return _divide(sums, totals, centers), -float(score[0])
+
+
+def assign_to_centers(rows, centers, scores, targets, totals=None, start=None):
     """The cheapest labels whose cells weigh ``targets``, rounded to ``totals``."""
     if totals is None:
         totals = round_targets(targets, rows.group_sizes, whole=not rows.is_weighted)
-    weights = rows.weights if rows.is_weighted else None
-    result = transport(-costs, rows.group_codes, totals, weights=weights)
-    cost = _sum_of_costs(rows, costs, result.labels)
-    return LloydResult(result.labels, centers, targets, totals, result.prices, cost, result.gap)
+    result = transport_rows(rows, scores, totals, start=start)
+    cost = -total_score(rows, scores, result.labels, result.split)
+    return LloydResult(
+        result.labels, result.split, centers, targets, totals, result.prices, cost, result.gap
+    )
 
 
 def proportional_targets(rows, sizes, min_size):
     """Targets by which every cluster mirrors the population; sizes whole where rows are."""
     sizes = raise_small_sizes(sizes, min_size)
     if not rows.is_weighted:
-        sizes = largest_remainder(sizes, rows.n_rows).astype(np.float64)
-    return np.outer(sizes, rows.group_sizes) / rows.group_sizes.sum()
+        sizes = largest_remainder(sizes, int(rows.total)).astype(np.float64)
+    return np.outer(sizes, rows.group_sizes) / rows.total
 
 
 def plain_lloyd(rows, centers, *, max_iter, tol):
-    """Lloyd's algorithm without fairness; returns the centres."""
+    """Lloyd's algorithm without fairness; returns the centres and the last cost seen."""
     n_clusters = len(centers)
 
     def step(block, centers):
@@ -143,17 +201,22 @@ def plain_lloyd(rows, centers, *, max_iter, tol):
             break
         last_cost = cost[0]
         centers = _divide(sums, totals, centers)
-    return centers
+    return centers, last_cost
 
 
 def distances_to(rows, centers):
     """Squared distances of all rows to the centres."""
-    costs = np.empty((rows.n_rows, len(centers)))
-    rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out), [costs])
-    return costs
+    distances = np.empty((rows.n_rows, len(centers)))
+    rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out, 1.0), [distances])
+    return distances
 
 
-def means_of(rows, labels, centers):
+def write_scores(rows, centers, scores):
+    """Write minus the squared distances of all rows to the centres."""
+    rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out, -1.0), [scores])
+
+
+def means_of(rows, labels, centers, split=None):
     """Means of the clusters; one without weight keeps its centre."""
 
     def add(block):
@@ -164,22 +227,44 @@ def means_of(rows, labels, centers):
         return sums, totals
 
     sums, totals = rows.sum(add)
+    for row, cluster, moved in _moves(rows, labels, split):
+        sums[cluster] += moved * rows.X[row]
+        totals[cluster] += moved
     return _divide(sums, totals, centers)
 
 
-def cost_of(rows, labels, centers):
+def cost_of(rows, labels, centers, split=None):
     """Squared distances of the rows to their cluster's centre, summed with their weights."""
 
     def add(block):
         own = labels[block.start : block.stop]
         return (np.array([kernels.label_cost(block.X, block.weights, own, centers)]),)
 
-    return float(rows.sum(add)[0][0])
+    cost = float(rows.sum(add)[0][0])
+    for row, cluster, moved in _moves(rows, labels, split):
+        cost += moved * float(((rows.X[row] - centers[cluster]) ** 2).sum())
+    return cost
 
 
-def _sum_of_costs(rows, costs, labels):
-    # No product of BLAS, whose last bits depend on its threads: costs decide which step is kept.
-    return float((rows.weights * costs[np.arange(rows.n_rows), labels]).sum())
+def total_score(rows, scores, labels, split=None):
+    """Scores of the rows for their clusters, summed with their weights."""
+
+    def add(block):
+        own = slice(block.start, block.stop)
+        return (np.array([kernels.own_score(scores[own], block.weights, labels[own])]),)
+
+    total = float(rows.sum(add)[0][0])
+    for row, cluster, moved in _moves(rows, labels, split):
+        total += moved * float(scores[row, cluster])
+    return total
+
+
+def _moves(rows, labels, split):
+    """What split rows weigh elsewhere than at their label: (row, cluster, change) each."""
+    for row, parts in (split or {}).items():
+        yield row, labels[row], -rows.weights[row]
+        for cluster, weight in parts:
+            yield row, cluster, weight
 
 
 def _divide(sums, totals, centers):

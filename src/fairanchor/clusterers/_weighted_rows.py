@@ -13,7 +13,7 @@ from fairanchor.exceptions import FairnessWarning
 def squared_distances(X, centers):
     """Squared distance of each row to each centre."""
     distances = np.empty((len(X), len(centers)))
-    kernels.squared_distances(X, centers, distances)
+    kernels.squared_distances(X, centers, distances, 1.0)
     return distances
 
 

@@ -193,13 +193,8 @@ def _chosen_columns(source, features, sensitive):
 
 def _read_parquet(source, path, columns):
     """The named columns of the source's file, as a dict of NumPy arrays."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            f"Loading {source.name} needs pyarrow, which is not installed; "
-            "install it with: pip install 'fairanchor[parquet]' (or: pip install pyarrow)"
-        ) from error
+    from pyarrow import parquet
+
     path = Path(path)
     file = path / f"{source.name}.parquet" if path.is_dir() else path
     if not file.exists():

@@ -55,7 +55,7 @@ class ADMMSolver:
     gap_tol: float = 1e-6
     curvature_tol: float = 1e-12
 
-    def solve(self, problem, rows, targets):
+    def solve(self, problem, rows, targets, samples=()):
         """Iterate on these rows; as `NewtonSolver.solve`, but the targets may be infeasible."""
         if rows.is_weighted:
             raise ValueError(

@@ -9,15 +9,13 @@ not interact, so a sweep over the rows yields, for each group, a gradient of c e
 a c × c second derivative: everything a trust-region Newton step needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairanchor.graph._result import GraphResult
 from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver, require_solved
 
-# Rows per group on which the multipliers are estimated before the first full sweep.
-SAMPLE_ROWS_PER_GROUP = 4_000
 DEFAULT_MAX_ITER = 100
 
 
@@ -36,7 +34,7 @@ class NewtonSolver:
     max_iter: int | None = None
     tol: float = 1e-3
 
-    def solve(self, problem, rows, targets):
+    def solve(self, problem, rows, targets, samples=()):
         """Solve the problem on these rows.
 
         Parameters
@@ -45,6 +43,9 @@ class NewtonSolver:
         rows : MemoryRows
         targets : ndarray of shape (n_clusters, n_groups)
             Each column sums to its group's weight.
+        samples : sequence of MemoryRows
+            Fewer rows whose weights make them stand for all, and then more: multipliers that
+            meet the targets on one meet them nearly on the next.
 
         Returns
         -------
@@ -52,15 +53,15 @@ class NewtonSolver:
         """
         max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         allowed = allowed_anchors(problem, targets)
-        multipliers = np.zeros(targets.shape)
-        sample, sample_targets = _sample(rows, targets)
-        row_solver = choose_row_solver(problem, sample, multipliers, targets)
-        if sample is not rows:
-            ascent = _DualAscent(problem, sample, sample_targets, allowed, row_solver)
-            multipliers = ascent.run(multipliers, max_iter, max(self.tol, 1e-3)).multipliers
-            row_solver = choose_row_solver(problem, sample, multipliers, targets)
-        ascent = _DualAscent(problem, rows, targets, allowed, row_solver)
-        return ascent.run(multipliers, max_iter, self.tol)
+        multipliers, curvature = np.zeros(targets.shape), None
+        for stage in [*samples, rows]:
+            row_solver = choose_row_solver(problem, stage, multipliers, targets)
+            ascent = _DualAscent(problem, stage, targets, allowed, row_solver)
+            # The error of a sample adds to that of its solution.
+            tol = self.tol if stage is rows else 0.25 * self.tol
+            result, curvature = ascent.run(multipliers, max_iter, tol, curvature)
+            multipliers = result.multipliers
+        return result
 
 
 def sufficient_multipliers(problem, rows, targets, multipliers):
@@ -94,9 +95,20 @@ class _DualAscent:
         # What multipliers and values are measured in: squared units of the features.
         self.unit = np.trace(problem.Q) / problem.n_anchors
 
-    def run(self, multipliers, max_iter, tol):
+    def run(self, multipliers, max_iter, tol, curvature=None):
+        """Maximise the dual from given multipliers.
+
+        Returns
+        -------
+        result : GraphResult
+        curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
+            At the solution, or as given if that was good enough: a sample's serves the first
+            step, so that the first sweep, often the only one, need not sum it.
+        """
         everyone = np.ones(self.rows.n_groups, dtype=bool)
-        state = self._sweep(multipliers, everyone)
+        state = self._sweep(multipliers, everyone, with_curvature=curvature is None)
+        if curvature is not None:
+            state = replace(state, curvature=curvature)
         limit = tol * self.rows.group_sizes
         radius = np.full(self.rows.n_groups, 4.0 * self.unit)
         history = [self._record(state)]
@@ -114,17 +126,17 @@ class _DualAscent:
             if np.all(radius[active] < 1e-14 * (self.unit + np.abs(state.multipliers).max())):
                 break
         if not written.all():
-            self._sweep(state.multipliers, ~written)
-        return self._result(state, limit, history)
+            self._sweep(state.multipliers, ~written, with_curvature=False)
+        return self._result(state, limit, history), state.curvature
 
-    def _sweep(self, multipliers, active):
+    def _sweep(self, multipliers, active, *, with_curvature=True):
         """Solve the rows of the active groups; the other groups' columns are meaningless."""
         self.n_sweeps += 1
-        soft_labels = self.soft_labels
+        priced = self.row_solver.at(multipliers, self.allowed)
 
         def kernel(block):
-            own = soft_labels[block.start : block.stop]
-            return self.row_solver.sweep(block, multipliers, self.allowed, active, own)
+            own = self.soft_labels[block.start : block.stop]
+            return priced.sweep(block, active, own, with_curvature=with_curvature)
 
         mass, curvature, value, counts = self.rows.sum(kernel)
         require_solved(counts, self.rows.n_rows, self.problem)
@@ -194,6 +206,7 @@ class _DualAscent:
             converged=bool(np.all(errors.max(axis=0) <= limit)),
             n_iter=self.n_sweeps,
             history=history,
+            row_solver=self.row_solver,
         )
 
 
@@ -256,21 +269,3 @@ def trust_region_step(gradient, curvature, radius):
             low, high = (ridge, high) if np.linalg.norm(s) > radius else (low, ridge)
     predicted = float(g @ s - 0.5 * (values * s) @ s)
     return vectors @ s, predicted
-
-
-def _sample(rows, targets):
-    """Evenly spaced rows of each group, with targets in proportion; all rows if they are few."""
-    by_group = np.argsort(rows.group_codes, kind="stable")
-    ends = np.cumsum(np.bincount(rows.group_codes, minlength=rows.n_groups))
-    members = np.split(by_group, ends[:-1])
-    chosen = [own[:: max(1, len(own) // SAMPLE_ROWS_PER_GROUP)] for own in members]
-    if sum(map(len, chosen)) > rows.n_rows // 4:
-        return rows, targets
-    sample = rows.subset(np.sort(np.concatenate(chosen)))
-    scale = np.divide(
-        sample.group_sizes,
-        rows.group_sizes,
-        out=np.zeros(rows.n_groups),
-        where=rows.group_sizes > 0,
-    )
-    return sample, targets * scale

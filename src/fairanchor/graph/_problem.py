@@ -57,9 +57,12 @@ class AnchorGraphProblem:
         """Inner products of rows and anchors, measured from ``center``."""
         return (X - self.center) @ self.H.T
 
-    def half_prices(self, multipliers):
-        """Linear price of each anchor for each group, shape (n_groups, n_anchors)."""
-        return np.ascontiguousarray(0.5 * multipliers[self.anchor_labels].T)
+    def half_prices(self, multipliers, allowed):
+        """Linear price of each anchor for each group, shape (n_groups, n_anchors).
+
+        Infinite for anchors that a group is not allowed to use.
+        """
+        return np.where(allowed, 0.5 * multipliers[self.anchor_labels].T, np.inf)
 
 
 def _effective_alpha(alpha, mean_square):

@@ -32,6 +32,8 @@ class GraphResult:
         Sweeps over all rows.
     history : list of dict
         One record per iteration.
+    row_solver : ActiveSetRows, PivotingRows, ResidualRows or None
+        What solved the rows, if it did so exactly.
     """
 
     multipliers: np.ndarray
@@ -43,6 +45,7 @@ class GraphResult:
     converged: bool
     n_iter: int
     history: list
+    row_solver: object = None
 
     def history_in_units_of(self, scale):
         """The history for rows that were not multiplied by ``scale``."""

@@ -1,38 +1,50 @@
 """The exact solvers of the rows' programs behind one interface.
 
-`choose_row_solver` picks by the support that rows really have: few anchors per row favour
-the growing active set, nearly all favour pivoting on those left out, and few features
-favour the residual form.
+``solver.at(multipliers, allowed)`` prepares one sweep; what it returns has ``sweep`` and
+``weights`` for a block of rows. `choose_row_solver` picks by the support that rows really
+have: few anchors per row favour the growing active set, nearly all favour pivoting on
+those left out, and few features favour the residual form.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from fairanchor._kernels import _active_set, _pivoting, _residual
+from fairanchor._sampling import spread_sample
 
 TOLERANCE = 1e-13
 # Largest term, in units of alpha, that leaves pivoting and the residual form enough digits.
 LARGEST_TERM = 1e4
+LEARNING_ROWS_PER_ANCHOR = 10
 
 
-class ActiveSetRows:
-    """Solver P: grows the support (`fairanchor._kernels._active_set`)."""
+@dataclass(frozen=True)
+class _PricedRows:
+    """A row solver at given multipliers.
 
-    def __init__(self, problem):
-        self.problem = problem
+    Attributes
+    ----------
+    problem : AnchorGraphProblem
+    half_prices : ndarray of shape (n_groups, n_anchors)
+        Infinite where a group may not use an anchor.
+    """
 
-    def sweep(self, block, multipliers, allowed, active, soft_labels):
-        """Solve a block's rows at given multipliers.
+    problem: object
+    half_prices: np.ndarray
+
+    def sweep(self, block, active, soft_labels, *, with_curvature=True):
+        """Solve a block's rows.
 
         Parameters
         ----------
         block : Block
-        multipliers : ndarray of shape (n_clusters, n_groups)
-        allowed : ndarray of shape (n_groups, n_anchors), bool
-            Anchors that a group may use.
         active : ndarray of shape (n_groups,), bool
             Groups whose rows are solved.
         soft_labels : ndarray of shape (n_block_rows, n_clusters)
             Written for the rows of active groups.
+        with_curvature : bool
+            Whether second derivatives are wanted; else those returned are zero.
 
         Returns
         -------
@@ -44,53 +56,123 @@ class ActiveSetRows:
         counts : ndarray of shape (2,)
             Total support and number of rows left unsolved.
         """
-        problem = self.problem
-        mass, curvature, value = _empty_sums(multipliers.shape)
-        counts = _active_set.sweep(
-            problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
-            problem.half_prices(multipliers), allowed, problem.anchor_labels, TOLERANCE,
-            soft_labels, mass, curvature, value,
-        )  # fmt: skip
+        n_clusters, n_groups = self.problem.n_clusters, len(self.half_prices)
+        mass, value = np.zeros((n_clusters, n_groups)), np.zeros(n_groups)
+        curvature = np.zeros((n_groups, n_clusters, n_clusters))
+        wanted = curvature if with_curvature else curvature[:0]
+        counts = self._sweep(block, active, soft_labels, mass, wanted, value)
         return mass, curvature, value, np.array(counts, dtype=np.float64)
 
-    def weights(self, block, multipliers, allowed):
+    def weights(self, block):
         """Anchor weights of a block's rows, dense."""
         Z = np.empty((len(block.X), self.problem.n_anchors))
-        _active_set.weights_of_rows(
-            self.problem.products(block.X), block.group_codes, self.problem.Q,
-            self.problem.half_prices(multipliers), allowed, TOLERANCE, Z,
-        )  # fmt: skip
+        self._weights(block, Z)
         return Z
 
 
-class ResidualRows:
-    """Solver R: Newton's method on residuals (`fairanchor._kernels._residual`)."""
+class ActiveSetRows:
+    """Solver P: grows the support (`fairanchor._kernels._active_set`)."""
 
     def __init__(self, problem):
         self.problem = problem
+
+    def at(self, multipliers, allowed):
+        return _PricedActiveSet(self.problem, self.problem.half_prices(multipliers, allowed))
+
+
+class _PricedActiveSet(_PricedRows):
+    def _sweep(self, block, active, *sums):
+        problem = self.problem
+        return _active_set.sweep(
+            problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
+            self.half_prices, problem.anchor_labels, TOLERANCE, *sums,
+        )  # fmt: skip
+
+    def _weights(self, block, Z):
+        problem = self.problem
+        _active_set.weights_of_rows(
+            problem.products(block.X), block.group_codes, problem.Q, self.half_prices, TOLERANCE, Z
+        )
+
+
+class ResidualRows:
+    """Solver R: Newton's method on residuals (`fairanchor._kernels._residual`).
+
+    A row starts from the solution on a typical support of rows with the same best anchor:
+    all anchors, or what `learned` has seen.
+    """
+
+    def __init__(self, problem, typical_supports=None):
+        m = problem.n_anchors
+        self.problem = problem
         self.H = np.ascontiguousarray(problem.H)
-        self.largest = LARGEST_TERM * problem.alpha
+        self.HT = np.ascontiguousarray(problem.H.T)
+        # (h, 1) of every anchor, and the lower triangles of their outer products.
+        bordered = np.column_stack([problem.H, np.ones(m)])
+        lower = np.tril_indices(bordered.shape[1])
+        self.products = np.ascontiguousarray(bordered[:, lower[0]] * bordered[:, lower[1]])
+        self.all_products = self.products.sum(axis=0)
+        self.typical_supports = np.ones((1, m)) if typical_supports is None else typical_supports
+        self._tabulate_starts(bordered, self.typical_supports)
 
-    def sweep(self, block, multipliers, allowed, active, soft_labels):
-        """As `ActiveSetRows.sweep`."""
-        problem = self.problem
-        mass, curvature, value = _empty_sums(multipliers.shape)
-        counts = _residual.sweep(
-            block.X - problem.center, block.group_codes, block.weights, active, self.H, problem.Q,
-            problem.alpha, problem.half_prices(multipliers), allowed, problem.anchor_labels,
-            TOLERANCE, self.largest, soft_labels, mass, curvature, value,
+    def _tabulate_starts(self, bordered, supports):
+        """Unknowns of a typical support S: ``W_S^-1 (alpha (x, 1) + sum of price_j (h_j, 1))``."""
+        alpha, d = self.problem.alpha, self.H.shape[1]
+        ridge = alpha * np.diag(np.append(np.ones(d), 0.0))
+        W = np.einsum("kj,jp,jq->kpq", supports, bordered, bordered, optimize=True) + ridge
+        inverses = np.linalg.inv(W)
+        self.start_slopes = alpha * inverses
+        self.starts_by_price = supports[:, :, None] * (bordered @ inverses)
+
+    def learned(self, rows, multipliers, allowed):
+        """The same solver with starts from the solutions of some rows."""
+        m = self.problem.n_anchors
+        used, count = np.zeros((m, m)), np.zeros(m)
+        priced = self.at(multipliers, allowed)
+        for block in rows.blocks():
+            linear = priced.half_prices[block.group_codes] - self.problem.products(block.X)
+            cell = (linear + 0.5 * np.diag(self.problem.Q)).argmin(axis=1)
+            np.add.at(used, cell, priced.weights(block) > 0.0)
+            np.add.at(count, cell, 1.0)
+        overall = used.sum(axis=0) > 0.5 * count.sum()
+        supports = np.where(count[:, None] > 0, used > 0.5 * count[:, None], overall)
+        supports[~supports.any(axis=1)] = True
+        return ResidualRows(self.problem, supports.astype(np.float64))
+
+    def at(self, multipliers, allowed):
+        half_prices = self.problem.half_prices(multipliers, allowed)
+        finite = np.where(allowed, half_prices, 0.0)
+        n_starts = len(self.start_slopes)
+        starts = np.empty((len(allowed), n_starts, *self.start_slopes.shape[1:]))
+        starts[:] = self.start_slopes
+        starts[:, :, -1] += np.einsum("rj,kjd->rkd", finite, self.starts_by_price)
+        return _PricedResidual(self.problem, half_prices, self, starts)
+
+
+@dataclass(frozen=True)
+class _PricedResidual(_PricedRows):
+    solver: ResidualRows
+    starts: np.ndarray
+
+    def _sweep(self, block, active, *sums):
+        solver, problem = self.solver, self.problem
+        return _residual.sweep(
+            block.X - problem.center, block.group_codes, block.weights, active, solver.H,
+            solver.HT, solver.products, solver.all_products, problem.Q, problem.alpha,
+            self.half_prices, self.starts, problem.anchor_labels, TOLERANCE, self._largest, *sums,
         )  # fmt: skip
-        return mass, curvature, value, np.array(counts, dtype=np.float64)
 
-    def weights(self, block, multipliers, allowed):
-        """As `ActiveSetRows.weights`."""
-        problem = self.problem
-        Z = np.empty((len(block.X), problem.n_anchors))
+    def _weights(self, block, Z):
+        solver, problem = self.solver, self.problem
         _residual.weights_of_rows(
-            block.X - problem.center, block.group_codes, self.H, problem.Q, problem.alpha,
-            problem.half_prices(multipliers), allowed, TOLERANCE, self.largest, Z,
+            block.X - problem.center, block.group_codes, solver.HT, solver.products,
+            solver.all_products, problem.Q, problem.alpha, self.half_prices, self.starts,
+            TOLERANCE, self._largest, Z,
         )  # fmt: skip
-        return Z
+
+    @property
+    def _largest(self):
+        return LARGEST_TERM * self.problem.alpha
 
 
 class PivotingRows:
@@ -108,34 +190,41 @@ class PivotingRows:
         one_hot = np.eye(problem.n_clusters)[problem.anchor_labels]
         self.cluster_M = np.ascontiguousarray(one_hot.T @ self.M)
         self.cluster_curvature = self.cluster_M @ one_hot
-        self.largest = LARGEST_TERM * problem.alpha
 
-    def sweep(self, block, multipliers, allowed, active, soft_labels):
-        """As `ActiveSetRows.sweep`."""
-        problem = self.problem
-        mass, curvature, value = _empty_sums(multipliers.shape)
-        half_prices = problem.half_prices(multipliers)
-        counts = _pivoting.sweep(
-            problem.products(block.X), self._starts(block.X), block.group_codes, block.weights,
-            active, problem.Q, self.M, half_prices, half_prices @ self.M, allowed,
-            problem.anchor_labels, self.cluster_M, self.cluster_curvature, TOLERANCE,
-            self.largest, soft_labels, mass, curvature, value,
-        )  # fmt: skip
-        return mass, curvature, value, np.array(counts, dtype=np.float64)
+    def at(self, multipliers, allowed):
+        return _PricedPivoting(
+            self.problem,
+            self.problem.half_prices(multipliers, allowed),
+            self,
+            0.5 * multipliers.T @ self.cluster_M,
+        )
 
-    def weights(self, block, multipliers, allowed):
-        """As `ActiveSetRows.weights`."""
-        problem = self.problem
-        half_prices = problem.half_prices(multipliers)
-        Z = np.empty((len(block.X), problem.n_anchors))
-        _pivoting.weights_of_rows(
-            problem.products(block.X), self._starts(block.X), block.group_codes, problem.Q,
-            self.M, half_prices, half_prices @ self.M, allowed, TOLERANCE, self.largest, Z,
-        )  # fmt: skip
-        return Z
-
-    def _starts(self, X):
+    def starts(self, X):
+        """Solutions on all anchors, were all prices zero."""
         return (X - self.problem.center) @ self.MH.T + self.k
+
+
+@dataclass(frozen=True)
+class _PricedPivoting(_PricedRows):
+    solver: PivotingRows
+    price_starts: np.ndarray
+
+    def _sweep(self, block, active, *sums):
+        solver, problem = self.solver, self.problem
+        return _pivoting.sweep(
+            problem.products(block.X), solver.starts(block.X), block.group_codes, block.weights,
+            active, problem.Q, solver.M, self.half_prices, self.price_starts,
+            problem.anchor_labels, solver.cluster_M, solver.cluster_curvature, TOLERANCE,
+            LARGEST_TERM * problem.alpha, *sums,
+        )  # fmt: skip
+
+    def _weights(self, block, Z):
+        solver, problem = self.solver, self.problem
+        _pivoting.weights_of_rows(
+            problem.products(block.X), solver.starts(block.X), block.group_codes, problem.Q,
+            solver.M, self.half_prices, self.price_starts, TOLERANCE,
+            LARGEST_TERM * problem.alpha, Z,
+        )  # fmt: skip
 
 
 def allowed_anchors(problem, targets):
@@ -162,32 +251,36 @@ def choose_row_solver(problem, rows, multipliers, targets):
     mean_square = (problem.H**2).sum() / m
     # Growing dense supports to look at them would cost more than it saves: in this shape
     # the residual form is good enough for looking, if the ridge leaves it the digits.
-    residual_form = 4 * (d + 1) <= m and mean_square <= LARGEST_TERM * problem.alpha
+    residual_form = 2 * (d + 1) <= m and mean_square <= LARGEST_TERM * problem.alpha
     solver = ResidualRows(problem) if residual_form else ActiveSetRows(problem)
     n_sample = 200 if residual_form else min(200, max(4, int(1e9 / m**3)))
-    sample = rows.subset(np.arange(0, rows.n_rows, max(1, rows.n_rows // n_sample)))
+    sample = rows.subset(spread_sample(rows.n_rows, n_sample))
     allowed = allowed_anchors(problem, targets)
-    everyone = np.ones(rows.n_groups, dtype=bool)
-    total_support = 0.0
-    for block in sample.blocks():
-        soft_labels = np.empty((len(block.X), problem.n_clusters))
-        total_support += solver.sweep(block, multipliers, allowed, everyone, soft_labels)[3][0]
-    s = total_support / sample.n_rows
-    last_side = min(s, m - s)
-    first_side = max(last_side, m / 3)  # pivoting starts far from sparse supports
-    work = {
-        ActiveSetRows: s * (0.5 * m * s + s**2),
-        PivotingRows: sum(2.0 * (k**3 / 3 + m * k) for k in (first_side, last_side)),
-    }
+    priced = solver.at(multipliers, allowed)
+    s = sum(np.count_nonzero(priced.weights(block)) for block in sample.blocks()) / sample.n_rows
+    work = {ActiveSetRows: _active_set_work(m, s), PivotingRows: _pivoting_work(m, s)}
     if residual_form:
-        work[ResidualRows] = 10.0 * (m * (d + 1) + 0.5 * s * d**2 + d**3 / 6)
-    return min(work, key=work.get)(problem)
+        work[ResidualRows] = _residual_work(m, d, s)
+    best = min(work, key=work.get)
+    if best is ResidualRows:
+        sample = rows.subset(spread_sample(rows.n_rows, LEARNING_ROWS_PER_ANCHOR * m))
+        return solver.learned(sample, multipliers, allowed)
+    return best(problem)
 
 
-def _empty_sums(shape):
-    n_clusters, n_groups = shape
-    return (
-        np.zeros((n_clusters, n_groups)),
-        np.zeros((n_groups, n_clusters, n_clusters)),
-        np.zeros(n_groups),
-    )
+# Nanoseconds per row, fitted to measurements (`benchmarks/kernels.py`) for 2 to 25 features, 40 to
+# 100 anchors and 8 to 38 of them in use. Only their order matters.
+def _active_set_work(m, s):
+    return s * (250 + 0.12 * m * s + 0.25 * s**2)
+
+
+def _pivoting_work(m, s):
+    # Pivoting starts near the solution if most anchors are in use, else far from it.
+    side, n_rounds = (m - s, 3) if 2 * s > m else (max(s, m / 3), 7)
+    return n_rounds * (300 + 0.12 * side**3 + 0.8 * m * side + 1.5 * side**2)
+
+
+def _residual_work(m, d, s):
+    n = d + 1
+    sums = 0.075 * min(s, m - s) * n**2
+    return 3.75 * (300 + 0.5 * m * n + sums + n**2 + 0.12 * n**3)

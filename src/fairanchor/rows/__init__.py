@@ -5,6 +5,16 @@ number only, never on the number of threads, and results are combined in block o
 so that every sum has the same bits on one thread and on many.
 """
 
-from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows
+from fairanchor.rows._distinct import DistinctRows, distinct_rows
+from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows, map_in_threads
+from fairanchor.rows._stand_in import stand_in_samples
 
-__all__ = ["BLOCK_ROWS", "Block", "MemoryRows"]
+__all__ = [
+    "BLOCK_ROWS",
+    "Block",
+    "DistinctRows",
+    "MemoryRows",
+    "distinct_rows",
+    "map_in_threads",
+    "stand_in_samples",
+]

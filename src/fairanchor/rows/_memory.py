@@ -3,11 +3,13 @@
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+from fairanchor._kernels._sorting import sort_by_code
 
 BLOCK_ROWS = 4096
 
@@ -33,19 +35,27 @@ class MemoryRows:
     n_groups : int
     weights : ndarray of shape (n_rows,), or None
         ``None`` means that every row counts once.
+    copies : bool
+        Whether the weights are numbers of equal rows, which may get different labels.
     n_jobs : int or None
         Threads of a sweep, as in joblib. The result does not depend on it.
     """
 
-    def __init__(self, X, group_codes, n_groups, *, weights=None, n_jobs=None):
+    def __init__(self, X, group_codes, n_groups, *, weights=None, copies=False, n_jobs=None):
         self.X = X
         self.group_codes = group_codes
-        self.is_weighted = weights is not None
+        self.is_weighted = weights is not None and not copies
+        self.has_copies = weights is not None and copies
         self.weights = np.ones(len(X)) if weights is None else weights
         self.n_groups = n_groups
         self.n_jobs = n_jobs
         self.n_rows, self.n_features = X.shape
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
+
+    @property
+    def total(self):
+        """Weight of all rows: their number, where they have no weights."""
+        return self.group_sizes.sum()
 
     def map(self, kernel, outputs):
         """Call ``kernel(block, *views)``, where the views are each output's rows of the block."""
@@ -67,19 +77,38 @@ class MemoryRows:
                     accumulated += table
         return total
 
+    @cached_property
+    def members(self):
+        """The rows of each group, increasing: a list of index arrays."""
+        order = np.empty(self.n_rows, dtype=np.int64)
+        ends = np.empty(self.n_groups, dtype=np.int64)
+        sort_by_code(self.group_codes, order, ends)
+        return np.split(order, ends[:-1])
+
     def blocks(self):
         """All blocks in row order."""
         return map(self._block, range(0, self.n_rows, BLOCK_ROWS))
 
-    def subset(self, indices):
+    def subset(self, indices, *, n_jobs="same"):
         """The rows at ``indices``, as rows of their own."""
-        weights = self.weights[indices] if self.is_weighted else None
+        has_weights = self.is_weighted or self.has_copies
         return MemoryRows(
             np.ascontiguousarray(self.X[indices]),
             self.group_codes[indices],
             self.n_groups,
-            weights=weights,
-            n_jobs=self.n_jobs,
+            weights=self.weights[indices] if has_weights else None,
+            copies=self.has_copies,
+            n_jobs=self.n_jobs if n_jobs == "same" else n_jobs,
+        )
+
+    def spread(self, labels, split):
+        """Labels of the table's rows from those of these rows, which are the same."""
+        return labels
+
+    def weighted(self, weights):
+        """The same rows with other weights."""
+        return MemoryRows(
+            self.X, self.group_codes, self.n_groups, weights=weights, n_jobs=self.n_jobs
         )
 
     def _block(self, start):
@@ -89,22 +118,26 @@ class MemoryRows:
 
     def _sweep(self, function):
         starts = range(0, self.n_rows, BLOCK_ROWS)
-        n_threads = min(effective_n_jobs(self.n_jobs), len(starts))
-        # One BLAS thread: the blocks are the parallelism, and a product's bits must not
-        # depend on how many threads share it.
-        with _thread_pools().limit(limits=1, user_api="blas"):
-            if n_threads <= 1:
-                for start in starts:
-                    yield function(self._block(start))
-                return
-            with ThreadPoolExecutor(n_threads) as pool:
-                pending = deque()
-                for start in starts:
-                    pending.append(pool.submit(function, self._block(start)))
-                    if len(pending) > 4 * n_threads:
-                        yield pending.popleft().result()
-                while pending:
+        return map_in_threads(lambda start: function(self._block(start)), starts, self.n_jobs)
+
+
+def map_in_threads(function, items, n_jobs):
+    """Yield ``function(item)`` for every item, in their order, computed by ``n_jobs`` threads."""
+    n_threads = min(effective_n_jobs(n_jobs), len(items))
+    # One BLAS thread: the items are the parallelism, and a product's bits must not
+    # depend on how many threads share it.
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        if n_threads <= 1:
+            yield from map(function, items)
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            pending = deque()
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > 4 * n_threads:
                     yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
 
 
 @cache

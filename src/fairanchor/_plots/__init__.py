@@ -1,0 +1,1 @@
+"""Pictures: one module per question; `fairanchor.plotting` is the public door."""

@@ -1,0 +1,98 @@
+"""Colours, axes and the lazy import that all pictures share."""
+
+from fairanchor._plots._names import plot_name
+
+# Dark enough for white text on them, and different in hue and lightness for the colour-blind.
+SERIES = [
+    "#0072b2",
+    "#c14a00",
+    "#007f5f",
+    "#a8487f",
+    "#8a6400",
+    "#4b5fc4",
+    "#7f3c8d",
+    "#5a6f12",
+    "#5f6b7a",
+    "#8b4513",
+]
+INK = "#1c2430"
+MUTED = "#66707d"
+FAINT = "#c9cfd6"
+SURFACE = "#ffffff"
+ON_SERIES = "#fefefe"
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "*"]
+
+
+def import_matplotlib():
+    """The package matplotlib, or an error that says how to get it."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib, which is not installed: "
+            'pip install "fairanchor[report]" brings it.'
+        ) from error
+    return matplotlib
+
+
+def axes_or_new(ax, *, width=6.4, height=4.0):
+    """The given axes, or those of a new pyplot figure."""
+    import_matplotlib()
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    return ax
+
+
+def series_color(position):
+    """Colour of the series with this number."""
+    return SERIES[position % len(SERIES)]
+
+
+def marker_of(position):
+    """Marker of the series with this number: changes where colours begin again."""
+    return MARKERS[position // len(SERIES) % len(MARKERS)]
+
+
+def tidy(ax, *, grid=None):
+    """Take away the frame's upper and right lines; a light grid along one axis if asked."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_axisbelow(True)
+    if grid is not None:
+        ax.grid(axis=grid, color=FAINT, linewidth=0.6)
+    return ax
+
+
+# Characters of a legend that fit above axes of the usual width.
+LEGEND_WIDTH = 58
+
+
+def legend_columns(names):
+    """Number of columns in which these names fit above the axes."""
+    longest = max(len(plot_name(name)) for name in names)
+    return max(1, min(4, len(names), LEGEND_WIDTH // (longest + 5)))
+
+
+def legend_height(names):
+    """Height of the legend with these names, in inches."""
+    return 0.2 * -(-len(names) // legend_columns(names))
+
+
+def legend_above(ax, handles, names):
+    """Legend over the axes; names are shown as they are, a leading underscore included."""
+    # matplotlib hides entries that begin with an underscore.
+    texts = [plot_name(name) for name in names]
+    texts = ["\N{ZERO WIDTH SPACE}" + text if text.startswith("_") else text for text in texts]
+    return ax.legend(
+        handles,
+        texts,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=legend_columns(names),
+        frameon=False,
+        borderaxespad=0.2,
+        handlelength=1.4,
+        columnspacing=1.2,
+    )

@@ -1,0 +1,303 @@
+"""``fairanchor fit``: from a table to fair clusters."""
+
+import click
+
+from fairanchor.cli._common import (
+    NOT_CONVERGED,
+    PATH,
+    Run,
+    check_outputs,
+    composition_lines,
+    count_rows,
+    exit_with,
+    load_table,
+    measures_line,
+    measures_of,
+    missing_option,
+    print_json,
+    run_options,
+    show_name,
+    show_source,
+    table_options,
+)
+
+CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
+ANCHORS = ("kmeans", "fdas", "das", "random")
+FAIRNESS = ("population", "anchors")
+# Enough points for the report's pictures.
+REPORT_SAMPLE = 20_000
+
+
+class NumberOrAuto(click.ParamType):
+    """A whole number of at least 1, or ``auto``."""
+
+    name = "number"
+
+    def convert(self, value, param, ctx):
+        """Integer of the text, ``auto`` as it is."""
+        if value == "auto":
+            return value
+        return click.IntRange(min=1).convert(value, param, ctx)
+
+
+@click.command(
+    short_help="Cluster a table with fair groups.",
+    epilog=(
+        "Example: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
+        "--model people.npz"
+    ),
+)
+@click.argument("source", metavar="INPUT", type=PATH)
+@click.option("--clusters", "-k", "n_clusters", required=True, type=click.IntRange(min=1),
+              help="Number of clusters.")  # fmt: skip
+@click.option(
+    "--sensitive",
+    multiple=True,
+    required=True,
+    metavar="COLUMNS",
+    help="Column, or columns separated by commas: their combinations are the groups.",
+)
+@click.option(
+    "--features",
+    multiple=True,
+    metavar="COLUMNS",
+    help="Columns to cluster by; by default all but the sensitive ones and the id.",
+)
+@click.option("--exclude", multiple=True, metavar="COLUMNS", help="Columns that are no features.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Copied to the output.")
+@click.option("--clusterer", type=click.Choice(CLUSTERERS), default=CLUSTERERS[0],
+              show_default=True, help="What labels the anchors.")  # fmt: skip
+@click.option("--anchors", type=click.Choice(ANCHORS), default=ANCHORS[0], show_default=True,
+              help="How the rows that stand for all are chosen.")  # fmt: skip
+@click.option("--n-anchors", type=NumberOrAuto(), default="auto", show_default=True,
+              help="Number of anchors; auto: 20 per group, at least 4 per cluster.")  # fmt: skip
+@click.option(
+    "--fairness",
+    type=click.Choice(FAIRNESS),
+    default=FAIRNESS[0],
+    show_default=True,
+    help="Every cluster mirrors the population, or each group is spread as its anchors are.",
+)
+@click.option("--alpha", type=click.FloatRange(min=0, min_open=True), default=10.0,
+              show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
+@click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
+@click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
+              help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
+@click.option("--min-cluster-size", type=NumberOrAuto(), default="auto", show_default=True,
+              help="Least number of rows of a cluster.")  # fmt: skip
+@missing_option
+@table_options
+@click.option("--output", "-o", type=PATH,
+              help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output.")  # fmt: skip
+@click.option("--soft", is_flag=True, help="Add the soft memberships to the labels.")
+@click.option(
+    "--regret",
+    is_flag=True,
+    help="Add how much farther (squared) each row's centre is than the nearest one.",
+)
+@click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
+@click.option("--report", type=PATH, help="Report, .html.")
+@click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**32 - 1),
+              help="The same seed gives the same labels.")  # fmt: skip
+@click.option("--jobs", default=-1, show_default=True, type=int, help="Threads; -1: all cores.")
+@run_options
+def fit(source, output, model, report, as_json, force, quiet, **options):
+    """Cluster the rows of INPUT so that every cluster mirrors the groups.
+
+    INPUT is CSV, TSV, Parquet or Arrow (Feather); - is standard input. Numeric columns are
+    standardised and text columns become columns of 0 and 1. Sensitive columns are features only
+    if --features names them.
+
+    The labels keep the order of the rows: the id, or the row's number from 0, and the column
+    'cluster'. Without -o they go to standard output, unless --json, --model or --report asks for
+    something else.
+    """
+    if output is None and not (as_json or model or report):
+        output = "-"
+    if as_json and output == "-":
+        raise click.UsageError("--json and -o - would both write to standard output.")
+    run = Run(quiet)
+    check_outputs(output, model, report, force=force)
+    _check_suffix(output)
+
+    with run.step("read", f"Reading {show_source(source)}"):
+        loaded = load_table(source, options)
+    _say_what_was_read(run, source, loaded)
+    with run.step("fit", f"Clustering {count_rows(len(loaded.X))}"):
+        estimator = _fit(loaded, options)
+    summary = _summary(source, loaded, estimator, options, run)
+
+    if output is not None:
+        with run.step("write", f"Writing {output}"):
+            _write_labels(output, loaded, estimator, options, force)
+    if model is not None:
+        _save(estimator, loaded, model, force)
+    if report is not None:
+        with run.step("report", f"Writing {report}"):
+            _write_report(report, source, loaded, estimator, summary, force)
+    _finish(run, summary, {"labels": output, "model": model, "report": report}, as_json)
+
+
+def _check_suffix(output):
+    if output is not None:
+        from fairanchor.tables._write import check_format
+
+        check_format(output)
+
+
+def _fit(loaded, options):
+    from fairanchor import AnchorFairClustering
+
+    missing = loaded.preprocessing.groups.missing
+    estimator = AnchorFairClustering(
+        options["n_clusters"],
+        clusterer=options["clusterer"],
+        anchors=options["anchors"],
+        n_anchors=options["n_anchors"],
+        fairness=options["fairness"],
+        alpha=options["alpha"],
+        min_cluster_size=options["min_cluster_size"],
+        missing_groups=missing,
+        n_jobs=options["jobs"],
+        random_state=options["seed"],
+    )
+    return estimator.fit(loaded.X, sensitive_features=loaded.grouping.per_row())
+
+
+def _say_what_was_read(run, source, loaded):
+    sizes = sorted(zip(-loaded.grouping.sizes, map(show_name, loaded.grouping.names), strict=True))
+    n_groups = len(sizes)
+    listed = ", ".join(f"{name} {-size / len(loaded.X):.1%}" for size, name in sizes[:6])
+    more = f" and {n_groups - 6} more" if n_groups > 6 else ""
+    run.say(
+        f"{source}: {count_rows(loaded.n_rows)}, {count_rows(n_groups, 'group')}: {listed}{more}"
+    )
+    run.say(f"Features: {loaded.preprocessing.describe()}.")
+    if loaded.n_dropped:
+        run.say(
+            f"Left out: {count_rows(loaded.n_dropped)} with missing values; they get no cluster."
+        )
+
+
+def _summary(source, loaded, estimator, options, run):
+    preprocessing = loaded.preprocessing
+    unsaid = ("sensitive", "features", "exclude", "delimiter", "null_values", "id_column")
+    return {
+        "command": "fit",
+        "input": source,
+        "n_rows": loaded.n_rows,
+        "n_rows_left_out": loaded.n_dropped,
+        "sensitive": list(preprocessing.groups.columns),
+        "features": preprocessing.feature_names,
+        "standardised": preprocessing.scaled,
+        "groups": estimator.groups_,
+        "counts": estimator.counts_,
+        "targets": estimator.targets_,
+        **measures_of(estimator.counts_),
+        "cost": estimator.inertia_,
+        "converged": bool(estimator.converged_),
+        "worst_violation": estimator.worst_violation_,
+        "mass_error": estimator.mass_error_,
+        "n_anchors": len(estimator.anchors_),
+        "n_iter": estimator.n_iter_,
+        "parameters": {name: value for name, value in options.items() if name not in unsaid},
+        "seconds": run.timings,
+        "warnings": run.warnings,
+    }
+
+
+def _write_labels(output, loaded, estimator, options, force):
+    from fairanchor.tables import write_table
+
+    memberships = regret = None
+    if options["soft"]:
+        groups = loaded.grouping.per_row()
+        memberships = estimator.predict_proba(loaded.X, sensitive_features=groups)
+    if options["regret"]:
+        regret = regret_of(loaded.X, estimator.labels_, estimator.cluster_centers_)
+    table = loaded.labelled(estimator.labels_, memberships=memberships, regret=regret)
+    write_table(table, output, force=force)
+
+
+def regret_of(X, labels, centers):
+    """Squared distance to the own centre minus that to the nearest: what fairness cost a row."""
+    import numpy as np
+
+    own = np.empty(len(X))
+    nearest = np.full(len(X), np.inf)
+    for cluster, center in enumerate(centers):
+        distances = ((X - center) ** 2).sum(axis=1)
+        np.copyto(own, distances, where=labels == cluster)
+        np.minimum(nearest, distances, out=nearest)
+    return own - nearest
+
+
+def _save(estimator, loaded, path, force):
+    from fairanchor._model_file import save_model
+
+    save_model(estimator, path, preprocessing=loaded.preprocessing, force=force)
+
+
+def _write_report(path, source, loaded, estimator, summary, force):
+    import numpy as np
+    from sklearn.cluster import KMeans
+
+    from fairanchor.report import RunSummary, write_report
+
+    n_clusters, seed = estimator.n_clusters, estimator.random_state
+    plain = KMeans(n_clusters, n_init=3, random_state=seed).fit(loaded.X)
+    n_sample = min(REPORT_SAMPLE, len(loaded.X))
+    sample = np.sort(np.random.default_rng(seed).permutation(len(loaded.X))[:n_sample])
+    write_report(
+        path,
+        RunSummary(
+            title=f"Fair clusters of {show_source(source)}",
+            labels=estimator.labels_,
+            group_codes=loaded.grouping.codes_among(estimator.groups_),
+            group_names=list(estimator.groups_),
+            counts=estimator.counts_,
+            targets=estimator.targets_,
+            features=loaded.X[sample],
+            sample_rows=sample,
+            feature_names=loaded.preprocessing.feature_names,
+            centers=estimator.cluster_centers_,
+            cost=estimator.inertia_,
+            plain_cost=float(plain.inertia_),
+            plain_labels=plain.labels_,
+            anchors=estimator.anchors_,
+            anchor_labels=estimator.anchor_labels_,
+            anchor_masses=estimator.anchor_masses_,
+            history=estimator.history_,
+            parameters=summary["parameters"] | {"sensitive": summary["sensitive"]},
+            timings=summary["seconds"],
+            converged=bool(estimator.converged_),
+            uses_sensitive_for_prediction=True,
+        ),
+        force=force,
+    )
+
+
+def _finish(run, summary, outputs, as_json):
+    written = {what: path for what, path in outputs.items() if path is not None}
+    run.say()
+    for line in composition_lines(summary["counts"], summary["groups"]):
+        run.say(line)
+    run.say(f"\n{measures_line(summary)}")
+    run.say(f"cost {summary['cost']:.6g}, {summary['n_anchors']} anchors, "
+            f"{sum(run.timings.values()):.1f} s")  # fmt: skip
+    for what, path in written.items():
+        if path != "-":
+            run.say(f"{what}: {path}")
+    if as_json:
+        print_json(summary | {"outputs": written})
+    missed = summary["worst_violation"] >= 1.0
+    if missed:
+        click.echo(f"A cell misses its target by {summary['worst_violation']:.1f} rows.", err=True)
+    if not summary["converged"]:
+        click.echo(
+            f"The anchor graph did not converge: its mass error is {summary['mass_error']:.1f} "
+            "rows. The labels are counted exactly all the same.",
+            err=True,
+        )
+    exit_with(NOT_CONVERGED if missed or not summary["converged"] else 0)

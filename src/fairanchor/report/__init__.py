@@ -1,0 +1,74 @@
+"""The report: one HTML file that says whether the clusters are fair, and shows it.
+
+It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
+"""
+
+from fairanchor.report._collect import summarise_labels, summarise_run
+from fairanchor.report._summary import RunSummary
+
+__all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
+
+
+def render_report(run):
+    """The report of a run as the text of one HTML file.
+
+    The file is complete: pictures are inline, a policy forbids it to load or run anything, and it
+    has a light, a dark and a printed form. The same run gives the same text.
+
+    Parameters
+    ----------
+    run : RunSummary
+        What is known of the clustering. Parts whose data is missing are left out, and the report
+        says why.
+
+    Returns
+    -------
+    html : str
+        The report.
+
+    Examples
+    --------
+    >>> from fairanchor.report import render_report, summarise_labels
+    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
+    >>> html = render_report(run)
+    >>> "<strong>Yes.</strong> The least balanced cluster has a balance of 1.0000" in html
+    True
+    """
+    from fairanchor.report._render import render
+
+    return render(run)
+
+
+def write_report(path, run, *, force=False):
+    """Write the report of a run to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The HTML file; its folder must exist.
+    run : RunSummary
+        What is known of the clustering, see `summarise_run` and `summarise_labels`.
+    force : bool, default=False
+        Whether a file of that name may be replaced; else it raises FileExistsError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fairanchor import AnchorFairClustering
+    >>> from fairanchor.datasets import make_zafar
+    >>> from fairanchor.report import summarise_run, write_report
+    >>> data = make_zafar(2000, variant="original", random_state=0)
+    >>> groups = data.sensitive_features
+    >>> model = AnchorFairClustering(3, random_state=0).fit(data.data, sensitive_features=groups)
+    >>> run = summarise_run(model, data.data, sensitive_features=groups, title="Zafar data")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(Path(folder) / "report.html", run)
+    ...     (Path(folder) / "report.html").stat().st_size < 1_000_000
+    True
+    """
+    from fairanchor.report._write import check_target, write_text
+
+    # Asked before the work, and again when the file is written.
+    check_target(path, force=force)
+    write_text(path, render_report(run), force=force)

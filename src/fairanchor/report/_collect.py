@@ -1,0 +1,150 @@
+"""From a fitted estimator, or from labels made by any tool, to a `RunSummary`."""
+
+import numpy as np
+
+from fairanchor._groups import codes_of_known_groups, encode_names
+from fairanchor._plots._tables import fitted
+from fairanchor.metrics import clustering_cost
+from fairanchor.report._summary import RunSummary
+
+# Starts of the k-means run that a clustering is compared with.
+PLAIN_STARTS = 10
+
+
+def summarise_run(
+    estimator,
+    X,
+    *,
+    sensitive_features,
+    sample_weight=None,
+    title=None,
+    feature_names=None,
+    plain_labels="fit",
+    timings=None,
+):
+    """What a report needs to know of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        `AnchorFairClustering` or any other clusterer of this library.
+    X : array-like of shape (n_samples, n_features)
+        The rows that it was fitted on.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Their groups.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Their weights, if it was fitted with weights.
+    title : str, default=None
+        Heading; by default the estimator's name and the number of rows.
+    feature_names : sequence of length n_features, default=None
+        By default the columns of ``X`` if it has any, else "feature 0" and so on.
+    plain_labels : "fit", None or array-like of shape (n_samples,), default="fit"
+        Labels of plain k-means to compare with: "fit" runs it now, with 10 starts; None leaves
+        the comparison out.
+    timings : dict, default=None
+        Seconds by step.
+
+    Returns
+    -------
+    run : RunSummary
+        For `write_report`.
+    """
+    labels = np.asarray(fitted(estimator, "labels_"))
+    names = list(estimator.groups_)
+    if feature_names is None:
+        feature_names = getattr(X, "column_names", getattr(X, "columns", None))
+    X = np.asarray(X, dtype=np.float64)
+    if len(X) != len(labels):
+        raise ValueError(
+            f"X has {len(X)} rows, the estimator was fitted on {len(labels)}: a report is "
+            "about the rows of the fit."
+        )
+    parameters = {"estimator": type(estimator).__name__, **estimator.get_params(deep=False)}
+    if isinstance(plain_labels, str):
+        plain = _plain_kmeans(plain_labels, estimator)
+        parameters["plain k-means"] = f"n_init={plain.n_init}, random_state={plain.random_state}"
+        plain_labels = plain.fit(X, sample_weight=sample_weight).labels_
+    return RunSummary(
+        title=title or f"{type(estimator).__name__}: {len(X):,} rows",
+        labels=labels,
+        group_codes=_known_codes(sensitive_features, names, len(X), estimator),
+        group_names=names,
+        sample_weight=sample_weight,
+        counts=estimator.counts_,
+        targets=getattr(estimator, "targets_", None),
+        features=X,
+        feature_names=feature_names,
+        centers=getattr(estimator, "cluster_centers_", None),
+        cost=clustering_cost(X, labels, sample_weight=sample_weight),
+        plain_labels=plain_labels,
+        plain_cost=_cost(X, plain_labels, sample_weight),
+        anchors=getattr(estimator, "anchors_", None),
+        anchor_labels=getattr(estimator, "anchor_labels_", None),
+        anchor_masses=getattr(estimator, "anchor_masses_", None),
+        history=getattr(estimator, "history_", None),
+        parameters=parameters,
+        converged=bool(getattr(estimator, "converged_", True)),
+        timings=timings or {},
+        uses_sensitive_for_prediction=hasattr(estimator, "predict"),
+    )
+
+
+def summarise_labels(
+    labels, *, sensitive_features, sample_weight=None, title="Audit of given labels"
+):
+    """What a report needs to know of labels that any tool made.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+        Cluster of each row: numbers or names.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Group of each row.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+    title : str, default="Audit of given labels"
+        Heading.
+
+    Returns
+    -------
+    run : RunSummary
+        For `write_report`.
+    """
+    codes, clusters = encode_names(labels)
+    group_codes, groups = encode_names(sensitive_features)
+    return RunSummary(
+        title=title,
+        labels=codes,
+        cluster_names=clusters,
+        group_codes=group_codes,
+        group_names=groups,
+        sample_weight=sample_weight,
+    )
+
+
+def _known_codes(sensitive_features, names, n_rows, estimator):
+    if sensitive_features is None and len(names) == 1:
+        return np.zeros(n_rows, dtype=np.int64)
+    missing = getattr(estimator, "missing_groups", "error")
+    codes, unknown = codes_of_known_groups(sensitive_features, names, n_rows, missing=missing)
+    if unknown:
+        raise ValueError(
+            f"sensitive_features has groups that the estimator was not fitted with: "
+            f"{list(unknown)[:5]}. A report is about the rows of the fit."
+        )
+    return codes
+
+
+def _plain_kmeans(plain_labels, estimator):
+    """k-means with as many clusters and, if there is one, the same seed."""
+    if plain_labels != "fit":
+        raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
+    from sklearn.cluster import KMeans
+
+    seed = getattr(estimator, "random_state", None)
+    seed = seed if isinstance(seed, (int, np.integer)) else 0
+    return KMeans(estimator.n_clusters, n_init=PLAIN_STARTS, random_state=seed)
+
+
+def _cost(X, labels, sample_weight):
+    return None if labels is None else clustering_cost(X, labels, sample_weight=sample_weight)

@@ -1,0 +1,213 @@
+"""Panels on the clusters themselves, and on how they were found.
+
+A panel function returns a `Panel`, or the reason why there is nothing to show.
+"""
+
+import numpy as np
+
+from fairanchor._plots._names import display_name
+from fairanchor._plots._rows import (
+    MAX_FEATURES,
+    cluster_profiles,
+    draw_profiles,
+    plot_anchors,
+    plot_embedding,
+)
+from fairanchor._plots._solver import plot_convergence
+from fairanchor._plots._tables import MAX_CLUSTERS, clusters_to_show
+from fairanchor.report._parts import Panel, Picture, Table, count_text, figure_text
+from fairanchor.report._svg import draw
+
+# Smaller differences from the average are not worth a word.
+LEAST_DEVIATION = 0.2
+# Entries of a solver's record that the table has, beside its number.
+RECORD = ("mass_error", "objective")
+# A longer history is shown by its first and last records.
+MAX_RECORDS = 12
+
+
+def profiles_panel(scene):
+    """Which features make a cluster different."""
+    run = scene.run
+    if run.features is None:
+        return "the features of the rows are not known."
+    deviations, importance = cluster_profiles(run.features, run.feature_labels, run.n_clusters)
+    shown = clusters_to_show(scene.composition.table)
+    kept = np.where(np.isin(np.arange(run.n_clusters), shown)[:, None], deviations, np.nan)
+    n_shown = int(np.isfinite(kept).all(axis=1).sum())
+    n_columns = min(MAX_FEATURES, len(importance))
+    names = run.feature_names
+    svg = draw(
+        lambda ax: draw_profiles(kept, importance, names, run.cluster_names, MAX_FEATURES, ax),
+        "profiles",
+        "Profile of each cluster",
+        "Mean of each feature in each cluster, in standard deviations from the mean of all rows; "
+        "the table beside it has the largest.",
+        scene.sheet,
+        width=max(4.0, 1.6 + 0.62 * n_columns),
+        height=1.9 + 0.32 * n_shown,
+    )
+    text = [
+        "How far a cluster's mean is from the mean of all rows, in standard deviations: 0 is "
+        "average, +1 clearly higher, -1 clearly lower."
+    ]
+    if len(run.features) < run.n_rows_total:
+        text.append(f"Computed from a sample of {len(run.features):,} rows.")
+    if len(importance) > n_columns:
+        text.append(
+            f"Of {len(importance)} features, the picture has the {n_columns} in which the clusters "
+            "differ most."
+        )
+    rows = [
+        [display_name(run.cluster_names[l]), _stands_out(deviations[l], names)]
+        for l in shown
+        if np.isfinite(deviations[l]).all()
+    ]
+    table = Table("What a cluster stands out by", ["Cluster", "Stands out by"], rows)
+    picture = Picture(svg, "Red is above the average of all rows, blue below.")
+    return Panel("profiles", "Profiles of the clusters", text, [picture], [table], beside=True)
+
+
+def map_panel(scene):
+    """A two-dimensional picture, before and after."""
+    run = scene.run
+    if run.features is None:
+        return "the features of the rows are not known."
+    n_drawn = len(scene.drawn_features)
+    pictures = [_map_picture(scene, run.labels[scene.drawn_rows], "map", "This clustering")]
+    if scene.plain_labels is not None:
+        labels = scene.plain_labels[scene.drawn_rows]
+        pictures.insert(0, _map_picture(scene, labels, "plain-map", "Plain k-means"))
+    text = [
+        "The rows in the plane in which they differ most (principal components), coloured by "
+        "cluster. Clusters that look mixed here can be apart in other directions."
+    ]
+    if n_drawn < run.n_rows_total:
+        text.append(
+            f"{n_drawn:,} of {run.n_rows_total:,} rows are drawn: one from each of equally long "
+            f"stretches of {_source(run)}, by a fixed rule."
+        )
+    if len(pictures) == 1:
+        text.append("There is no plain k-means clustering of the same rows to draw beside it.")
+    return Panel("map", "The rows on a map", text, pictures)
+
+
+def convergence_panel(scene):
+    """How the solver came to its answer."""
+    run = scene.run
+    records = [record for record in run.history or [] if "mass_error" in record]
+    if not records:
+        return "no record of a solver's iterations came with the labels."
+    first, last = records[0]["mass_error"], records[-1]["mass_error"]
+    svg = draw(
+        lambda ax: plot_convergence(records, ax=ax),
+        "convergence",
+        "Convergence",
+        f"The error fell from {first:.3g} to {last:.3g} rows in {len(records)} iterations.",
+        scene.sheet,
+        height=3.0,
+    )
+    state = "met its tolerance" if run.converged else "did not meet its tolerance"
+    text = [
+        "Before rows get their final labels, the anchor graph gives each cluster its mass of each "
+        "group. The error is the farthest any of them is from its target, in rows. The solver "
+        f"{state}."
+    ]
+    rows = [
+        [f"{record.get('sweep', i + 1)}", *[figure_text(record.get(key)) for key in RECORD]]
+        for i, record in _ends(records)
+    ]
+    table = Table(
+        "Iterations" if len(records) <= MAX_RECORDS else "First and last iterations",
+        ["Sweep", "Error, in rows", "Objective"],
+        rows,
+    )
+    picture = Picture(svg, "Error after each sweep over the rows.")
+    return Panel("convergence", "Convergence", text, [picture], [table], beside=True)
+
+
+def anchors_panel(scene):
+    """The anchors and the rows they stand for."""
+    run = scene.run
+    if run.anchors is None:
+        return "the labels were not made with anchors, or the anchors are not known."
+    svg = draw(
+        lambda ax: plot_anchors(
+            run.anchors,
+            run.anchor_labels,
+            run.anchor_masses,
+            X=scene.drawn_features,
+            plane=scene.plane,
+            ax=ax,
+        ),
+        "anchors",
+        "The anchors",
+        f"{len(run.anchors)} anchors in the plane of the map, coloured by cluster.",
+        scene.sheet,
+        height=4.6,
+    )
+    text = [
+        f"{len(run.anchors):,} rows were chosen as anchors. They were clustered first, and every "
+        "other row was then written as a mixture of anchors."
+    ]
+    caption = "Anchors, coloured by cluster."
+    if run.anchor_masses is not None:
+        caption = "Anchors, coloured by cluster; a larger area stands for more rows."
+    picture = Picture(svg, caption)
+    return Panel("anchors", "The anchors", text, [picture], _anchor_tables(run), beside=True)
+
+
+def _source(run):
+    if len(run.features) == run.n_rows_total:
+        return "the table"
+    return f"a sample of {len(run.features):,} rows"
+
+
+def _map_picture(scene, labels, key, title):
+    names = scene.all_cluster_names
+    svg = draw(
+        lambda ax: plot_embedding(
+            scene.drawn_features, labels, plane=scene.plane, cluster_names=names, ax=ax
+        ),
+        key,
+        f"{title}: the rows on a map",
+        f"Rows in the plane of the first two principal components, in {len(np.unique(labels))} "
+        "clusters.",
+        scene.sheet,
+        height=4.6,
+    )
+    return Picture(svg, f"{title}: a colour and a number per cluster.")
+
+
+def _stands_out(deviations, names):
+    order = np.argsort(-np.abs(deviations), kind="stable")[:3]
+    words = [
+        f"{'higher' if deviations[j] > 0 else 'lower'} {display_name(names[j], 60)} "
+        f"({deviations[j]:+.1f})"
+        for j in order
+        if abs(deviations[j]) >= LEAST_DEVIATION
+    ]
+    return ", ".join(words) or "nothing: close to the average in every feature"
+
+
+def _ends(records):
+    numbered = list(enumerate(records))
+    return (
+        numbered
+        if len(records) <= MAX_RECORDS
+        else numbered[: MAX_RECORDS // 2] + numbered[-MAX_RECORDS // 2 :]
+    )
+
+
+def _anchor_tables(run):
+    if run.anchor_labels is None:
+        return []
+    labels = np.asarray(run.anchor_labels)
+    masses = None if run.anchor_masses is None else np.asarray(run.anchor_masses, dtype=float)
+    rows = []
+    for l in np.unique(labels)[:MAX_CLUSTERS]:
+        own = labels == l
+        mass = [] if masses is None else [count_text(masses[own].sum())]
+        rows.append([display_name(run.cluster_names[l]), f"{own.sum()}", *mass])
+    header = ["Cluster", "Anchors"] + ([] if masses is None else ["Rows they stand for"])
+    return [Table("Anchors by cluster", header, rows)]

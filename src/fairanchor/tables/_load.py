@@ -1,0 +1,157 @@
+"""A table as the estimators want it: rows of numbers and a group for each."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairanchor.tables._grouping import Grouping, learn_groups
+from fairanchor.tables._preprocessing import Preprocessing
+from fairanchor.tables._roles import Roles, require_columns
+
+ROW_NUMBER = "row"
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """Rows ready to be clustered or labelled.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_kept, n_features)
+    grouping : Grouping
+        Of the kept rows.
+    preprocessing : Preprocessing
+    kept : ndarray of shape (n_rows,), bool, or None
+        Rows without missing values, where others were to be left out; None means all.
+    ids : pyarrow.Array of length n_rows
+        What identifies a row in the output.
+    id_name : str
+    """
+
+    X: np.ndarray
+    grouping: Grouping
+    preprocessing: Preprocessing
+    kept: np.ndarray | None
+    ids: pa.Array
+    id_name: str
+
+    @property
+    def n_rows(self):
+        """Rows of the table, kept or not."""
+        return len(self.ids)
+
+    @property
+    def n_dropped(self):
+        return self.n_rows - len(self.X)
+
+    def labelled(self, labels, *, memberships=None, regret=None):
+        """The output table, in the order of the input; rows left out have no cluster."""
+        columns = {self.id_name: self.ids, "cluster": self._spread(labels.astype(np.int32))}
+        if memberships is not None:
+            for cluster in range(memberships.shape[1]):
+                columns[f"membership_{cluster}"] = self._spread(memberships[:, cluster])
+        if regret is not None:
+            columns["regret"] = self._spread(regret)
+        return pa.table(columns)
+
+    def _spread(self, values):
+        """Values of the kept rows at their places, null elsewhere."""
+        if self.kept is None:
+            return pa.array(values)
+        everywhere = np.zeros(self.n_rows, dtype=values.dtype)
+        everywhere[self.kept] = values
+        return pa.array(everywhere, mask=~self.kept)
+
+
+def load_for_fit(source, roles, missing, *, scale=True, min_group_size=0):
+    """Read a table and learn how to make rows and groups of it.
+
+    Parameters
+    ----------
+    source : TableSource
+    roles : Roles
+    missing : MissingPolicy
+    scale : bool, default=True
+        Whether to standardise numeric columns.
+    min_group_size : int, default=0
+        Groups with fewer rows are merged into one.
+
+    Returns
+    -------
+    loaded : LoadedTable
+    """
+    table, kept, ids = _read(source, roles, roles.as_text, missing)
+    own_group = "own_group" if missing.groups == "own_group" else "error"
+    grouping, rule = learn_groups(
+        table, roles.sensitive, missing=own_group, min_size=min_group_size
+    )
+    impute = missing.features == "impute"
+    preprocessing = Preprocessing.learn(table, roles.features, rule, scale=scale, impute=impute)
+    X = preprocessing.rows_of(table, impute=impute)
+    return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
+
+
+def load_for_predict(source, preprocessing, known, missing, *, id_column=None):
+    """Read a table as a model wants it.
+
+    Parameters
+    ----------
+    source : TableSource
+    preprocessing : Preprocessing
+    known : sequence
+        The groups' names in the model.
+    missing : MissingPolicy
+    id_column : str, default=None
+
+    Returns
+    -------
+    loaded : LoadedTable
+    """
+    sensitive = preprocessing.groups.columns
+    roles = Roles(tuple(sensitive), tuple(preprocessing.inputs), id_column)
+    require_columns(source, roles.needed)
+    as_text = preprocessing.text_columns | ({id_column} if id_column else set())
+    table, kept, ids = _read(source, roles, as_text, missing)
+    rule = preprocessing.groups
+    if missing.groups == "own_group":
+        rule = replace(rule, missing="own_group")
+    grouping = rule.groups_of(table, known)
+    X = preprocessing.rows_of(table, impute=missing.features == "impute")
+    return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
+
+
+def _id_name(roles):
+    name = roles.id_column or ROW_NUMBER
+    if name in ("cluster", "regret"):
+        raise ValueError(f"The id column is called {name!r}, as a column of the output is.")
+    return name
+
+
+def _read(source, roles, as_text, missing):
+    table = source.read(roles.needed, text=as_text)
+    if roles.id_column is None:
+        ids = pa.array(np.arange(table.num_rows))
+    else:
+        ids = ids_of(table.column(roles.id_column))
+    kept = missing.complete_rows(table, roles)
+    if kept is not None:
+        if not kept.any():
+            raise ValueError(
+                f"Every row of {source.title} has a missing value: none is left to cluster."
+            )
+        table = table.filter(pa.array(kept))
+    return table, kept, ids
+
+
+def ids_of(column):
+    """A column of identifiers, as numbers where that changes no spelling."""
+    ids = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not pa.types.is_string(ids.type):
+        return ids
+    try:
+        numbers = ids.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return ids
+    return numbers if pc.all(pc.equal(numbers.cast(pa.string()), ids)).as_py() else ids

@@ -1,0 +1,324 @@
+"""``fairanchor fit``: labels, models, summaries, and all that can be wrong with a table."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import feather, parquet
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from fairanchor import AnchorFairClustering
+from fairanchor._anchor_clustering import TARGETS
+from fairanchor._model_file import load_model
+from fairanchor.cli import _fit
+from fairanchor.clusterers._registry import CLUSTERERS
+from fairanchor.metrics import contingency_table, mnce_score, relative_balance_score
+
+BASIC = ("fit", "people.csv", "-k", 3, "--sensitive", "sex", "--id", "person", "--jobs", 1)
+
+
+def by_hand(people, sensitive="sex", k=3, **parameters):
+    """The same clusters through pandas and scikit-learn."""
+    frame = people.to_pandas()
+    numbers = frame[["age", "income"]].to_numpy(dtype=float)
+    jobs = pd.get_dummies(frame["job"]).to_numpy(dtype=float)
+    X = np.hstack([StandardScaler().fit_transform(numbers), jobs])
+    model = AnchorFairClustering(k, random_state=0, **parameters)
+    return X, model.fit(X, sensitive_features=frame[sensitive])
+
+
+def test_labels_equal_those_made_by_hand_in_the_order_of_the_rows(folder, run):
+    run(*BASIC, "--exclude", "race", "-o", "labels.csv")
+    labels = pd.read_csv("labels.csv", dtype={"person": str})
+    assert labels.columns.tolist() == ["person", "cluster"]
+    assert labels["person"].tolist() == folder.people["person"].to_pylist()
+    _, model = by_hand(folder.people)
+    assert_array_equal(labels["cluster"], model.labels_)
+
+
+def test_every_cluster_mirrors_the_population(folder, run):
+    run(*BASIC, "-o", "labels.csv")
+    clusters = pd.read_csv("labels.csv")["cluster"]
+    sex = folder.people["sex"].to_pandas()
+    table = contingency_table(clusters, sensitive_features=sex)
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    assert np.abs(table - expected).max() < 1
+
+
+def test_all_formats_in_and_out_give_the_same_labels(folder, run):
+    feather.write_feather(folder.people, "people.feather")
+    (folder / "people.tsv").write_text((folder / "people.csv").read_text().replace(",", "\t"))
+    run(*BASIC, "-o", "expected.csv")
+    expected = pd.read_csv("expected.csv")["cluster"]
+    for source, output, read in [
+        ("people.parquet", "a.parquet", parquet.read_table),
+        ("people.feather", "b.feather", feather.read_table),
+        ("people.tsv", "c.arrow", feather.read_table),
+    ]:
+        run("fit", source, *BASIC[2:], "-o", output)
+        assert_array_equal(read(output)["cluster"], expected)
+        assert read(output)["person"].to_pylist() == folder.people["person"].to_pylist()
+
+
+def test_standard_input_to_standard_output(folder, run):
+    run(*BASIC, "-o", "expected.csv")
+    for name in ("people.csv", "people.parquet"):
+        data = (folder / name).read_bytes()
+        result = run("fit", "-", *BASIC[2:], stdin=data)
+        assert result.stdout == (folder / "expected.csv").read_text()
+        assert "relative balance" in result.stderr
+
+
+def test_separators_and_marks_of_missing_values_can_be_named(folder, run):
+    text = (folder / "people.csv").read_text().replace(",", ";").splitlines()
+    text[1] = ";".join([*text[1].split(";")[:1], "?", *text[1].split(";")[2:]])
+    (folder / "odd.csv").write_text("\n".join(text))
+    options = ("--delimiter", ";", "--null", "?", "--missing", "drop-rows", "-o", "labels.csv")
+    run("fit", "odd.csv", *BASIC[2:], *options)
+    clusters = pd.read_csv("labels.csv")["cluster"]
+    assert np.flatnonzero(clusters.isna()).tolist() == [0]
+
+
+def test_rows_are_numbered_without_an_id(folder, run):
+    result = run("fit", "people.csv", "-k", 2, "--sensitive", "sex", "--features", "age,income")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "row,cluster"
+    assert [int(line.split(",")[0]) for line in lines[1:]] == list(range(len(folder.people)))
+
+
+def test_soft_memberships_and_regret_are_what_they_say(folder, run):
+    run(*BASIC, "--exclude", "race", "--soft", "--regret", "-o", "labels.parquet")
+    labels = parquet.read_table("labels.parquet").to_pandas()
+    X, model = by_hand(folder.people)
+    sex = folder.people["sex"].to_pandas()
+    memberships = labels[[f"membership_{l}" for l in range(3)]]
+    assert_allclose(memberships, model.predict_proba(X, sensitive_features=sex), atol=1e-9)
+    distances = np.array([((X - center) ** 2).sum(axis=1) for center in model.cluster_centers_]).T
+    expected = distances[np.arange(len(X)), model.labels_] - distances.min(axis=1)
+    assert_allclose(labels["regret"], expected, atol=1e-9)
+    assert (labels["regret"] > 0).any()
+    assert (labels["regret"] >= 0).all()
+
+
+def test_the_summary_as_json_has_the_table_and_the_measures(folder, run):
+    result = run(*BASIC, "--json", "-o", "labels.csv")
+    summary = json.loads(result.stdout)
+    clusters = pd.read_csv("labels.csv")["cluster"]
+    sex = folder.people["sex"].to_pandas()
+    counts = contingency_table(clusters, sensitive_features=sex)
+    assert_array_equal(summary["counts"], counts)
+    assert summary["groups"] == ["f", "m"]
+    relative = relative_balance_score(clusters, sensitive_features=sex)
+    assert summary["relative_balance"] == pytest.approx(relative)
+    assert summary["mnce"] == pytest.approx(mnce_score(clusters, sensitive_features=sex))
+    assert summary["n_rows"] == len(folder.people)
+    assert summary["converged"] is True
+    assert summary["outputs"] == {"labels": "labels.csv"}
+
+
+def test_several_sensitive_columns_are_their_intersection(folder, run):
+    result = run(*BASIC[:4], "--sensitive", "sex,race", *BASIC[6:], "--json")
+    groups = json.loads(result.stdout)["groups"]
+    assert groups == [["f", 1], ["f", 2], ["f", 3], ["m", 1], ["m", 2], ["m", 3]]
+
+
+def test_a_sensitive_column_is_a_feature_only_if_named(folder, run):
+    features = json.loads(run(*BASIC, "--json").stdout)["features"]
+    assert not [name for name in features if name.startswith("sex")]
+    named = run(*BASIC, "--features", "age,sex", "--json", "--missing", "error")
+    assert json.loads(named.stdout)["features"] == ["age", "sex=f", "sex=m"]
+
+
+def test_scaling_is_said_and_can_be_switched_off(folder, run):
+    assert "3 numeric columns standardised" in run(*BASIC, "-o", "a.csv").stderr
+    plain = ("--no-scale", "--features", "age", "--model", "m.npz")
+    assert "1 numeric column not scaled" in run(*BASIC, *plain).stderr
+    ages = folder.people["age"].to_numpy()
+    assert_allclose(load_model("m.npz").anchors_.min(), ages.min(), atol=5)
+
+
+def test_quiet_says_nothing_but_the_data(folder, run):
+    assert run(*BASIC, "-o", "a.csv", "--quiet").output == ""
+
+
+def test_the_seed_decides(folder, run):
+    for seed, name in [(1, "a.csv"), (1, "b.csv"), (2, "c.csv")]:
+        run(*BASIC, "--anchors", "random", "--seed", seed, "-o", name)
+    assert (folder / "a.csv").read_text() == (folder / "b.csv").read_text()
+    assert (folder / "a.csv").read_text() != (folder / "c.csv").read_text()
+
+
+def test_the_options_reach_the_estimator(folder, run):
+    options = ("--clusterer", "vfc", "--anchors", "fdas", "--n-anchors", 50, "--alpha", 2.5)
+    more = ("--fairness", "anchors", "--min-cluster-size", 5, "--seed", 7)
+    run(*BASIC, *options, *more, "--model", "m.npz")
+    expected = {
+        "n_clusters": 3, "clusterer": "vfc", "anchors": "fdas", "n_anchors": 50, "alpha": 2.5,
+        "fairness": "anchors", "min_cluster_size": 5, "random_state": 7, "n_jobs": 1,
+    }  # fmt: skip
+    parameters = load_model("m.npz").get_params()
+    assert {name: parameters[name] for name in expected} == expected
+
+
+def test_the_choices_are_those_of_the_library():
+    assert set(_fit.CLUSTERERS) == set(CLUSTERERS)
+    assert set(_fit.FAIRNESS) <= set(TARGETS)
+    for name in _fit.ANCHORS:
+        AnchorFairClustering(anchors=name)._validate_params()
+
+
+def test_small_groups_are_merged_on_request(folder, run):
+    rare = ["x", "y"] + folder.people["sex"].to_pylist()[2:]
+    folder.write("rare.csv", sex=rare)
+    result = run("fit", "rare.csv", *BASIC[2:], "--min-group-size", 5, "--json")
+    assert set(json.loads(result.stdout)["groups"]) == {"f", "m", "other"}
+    assert "Warning: 2 groups" in result.stderr
+
+
+def test_hundreds_of_groups_warn_and_name_the_way_out(folder, run):
+    options = ("-k", 2, "--sensitive", "age", "--features", "income", "--jobs", 1)
+    result = run("fit", "people.csv", *options, "--n-anchors", 150, "-o", "a.csv")
+    n_groups = len(np.unique(folder.people["age"]))
+    assert f"Warning: The sensitive column 'age' has {n_groups} groups" in result.stderr
+    assert "--min-group-size" in result.stderr
+
+
+def test_numbers_beyond_2_to_53_are_said(folder, run):
+    huge = 2**53 + np.arange(len(folder.people))
+    folder.write("huge.parquet", big=huge)
+    result = run("fit", "huge.parquet", *BASIC[2:], "-o", "a.csv")
+    assert "beyond 2**53" in result.stderr
+    run("fit", "huge.parquet", *BASIC[2:6], "--id", "big", "--exclude", "person", "-o", "b.csv")
+    assert pd.read_csv("b.csv")["big"].tolist() == huge.tolist()
+
+
+def with_gaps(values, rows=(3, 5)):
+    values = list(values)
+    for row in rows:
+        values[row] = None
+    return values
+
+
+def test_missing_values_are_refused_imputed_or_left_out_as_asked(folder, run):
+    people = folder.people
+    folder.write(
+        "gaps.parquet",
+        age=with_gaps(people["age"].to_pylist()),
+        sex=with_gaps(people["sex"].to_pylist(), [5, 8]),
+    )
+    gaps = ("fit", "gaps.parquet", *BASIC[2:], "-o", "labels.parquet", "--force")
+    assert "'sex' has 2 missing values" in run(*gaps, code=1).stderr
+    assert "'age' has 2 missing" in run(*gaps, "--missing", "own-group", code=1).stderr
+    result = run(*gaps, "--missing", "own-group", "--missing", "impute", "--json")
+    assert json.loads(result.stdout)["groups"] == ["f", "m", None]
+    assert parquet.read_table("labels.parquet")["cluster"].null_count == 0
+    result = run(*gaps, "--missing", "drop-rows")
+    assert "Left out: 3 rows with missing values; they get no cluster." in result.stderr
+    clusters = parquet.read_table("labels.parquet")["cluster"].to_pylist()
+    assert [row for row, cluster in enumerate(clusters) if cluster is None] == [3, 5, 8]
+    assert len(clusters) == len(people)
+
+
+def test_a_run_that_did_not_converge_writes_its_labels_and_ends_with_3(folder, run, monkeypatch):
+    fit = AnchorFairClustering.fit
+
+    def impatient(self, *args, **kwargs):
+        self.set_params(max_iter=1, tol=1e-12)
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(AnchorFairClustering, "fit", impatient)
+    result = run(*BASIC, "-o", "labels.csv", code=3)
+    assert "did not converge" in result.stderr
+    assert len(pd.read_csv("labels.csv")) == len(folder.people)
+    assert issubclass(ConvergenceWarning, UserWarning)
+
+
+# What is refused.
+
+CONTENT = {
+    "empty.csv": b"",
+    "header.csv": b"age,sex\n",
+    "semicolons.csv": b"age;sex\n1;f\n2;m\n",
+    "repeated.csv": b"age,sex,age\n1,f,2\n2,m,3\n",
+    "truncated.parquet": b"PAR1\x15\x04\x15",
+    "text.csv": b"age,sex\n" + b"".join(b"%d,f\n%d,m\n" % (i, i) for i in range(9)) + b"old,m\n",
+    "infinite.csv": b"age,sex\n1,f\ninf,m\n2,f\n",
+}
+REFUSED = {
+    "no file": ("none.csv", [], "There is no file none.csv"),
+    "empty": ("empty.csv", [], "empty.csv is empty"),
+    "no rows": ("header.csv", [], "has columns but no rows"),
+    "wrong delimiter": ("semicolons.csv", [], "Use --delimiter ';'"),
+    "repeated name": ("repeated.csv", [], "more than one column called 'age'"),
+    "truncated Parquet": ("truncated.parquet", [], "is not a complete Parquet file"),
+    "text among numbers": ("text.csv", [], "'old' in row 18"),
+    "infinity": ("infinite.csv", [], "'age' has 1 infinite values"),
+    "misspelled": ("people.csv", ["--exclude", "persn"], "did you mean 'person'?"),
+    "identifier as feature": ("people.parquet", [], "'person' is text with 900"),
+    "too many clusters": ("people.csv", ["--exclude", "person", "-k", 901], "n_samples=900"),
+    "unwritable output": ("people.csv", ["-o", "nowhere/labels.csv"], "There is no folder"),
+    "folder as output": ("people.csv", ["-o", "."], "is a folder"),
+    "unknown format": ("people.csv", ["-o", "labels.xlsx"], "'.xlsx', which names no format"),
+    "id called cluster": ("clusters.csv", ["--id", "cluster"], "called 'cluster'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_line_on_stderr_and_exit_code_1(folder, run, case):
+    source, options, message = REFUSED[case]
+    if source in CONTENT:
+        (folder / source).write_bytes(CONTENT[source])
+    folder.write("clusters.csv", cluster=np.arange(900), person=None)
+    before = folder.names
+    result = run("fit", source, "-k", 2, "--sensitive", "sex", *options, "--quiet", code=1)
+    assert message in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert folder.names == before
+
+
+WRONG_USAGE = {
+    "no clusters": (["people.csv", "--sensitive", "sex"], "--clusters"),
+    "no sensitive column": (["people.csv", "-k", 2], "--sensitive"),
+    "zero clusters": (["people.csv", "-k", 0, "--sensitive", "sex"], "x>=1"),
+    "unknown clusterer": ([*BASIC[1:], "--clusterer", "magic"], "fair_kmeans"),
+    "anchors": ([*BASIC[1:], "--n-anchors", "some"], "some"),
+    "two outputs in one": ([*BASIC[1:], "-o", "a.csv", "--model", "a.csv"], "Two outputs"),
+    "json and data": ([*BASIC[1:], "-o", "-", "--json"], "standard output"),
+    "model to standard output": ([*BASIC[1:], "--model", "-"], "name a file"),
+    "contradiction": ([*BASIC[1:], "--missing", "error", "--missing", "impute"], "contradict"),
+    "delimiter": ([*BASIC[1:], "--delimiter", "::"], "one character"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_USAGE)
+def test_wrong_usage_ends_with_2(folder, run, case):
+    arguments, message = WRONG_USAGE[case]
+    assert message in run("fit", *arguments, code=2).stderr
+
+
+def test_nothing_is_overwritten_without_force(folder, run):
+    for option, name in [("-o", "a.csv"), ("--model", "a.npz"), ("--report", "a.html")]:
+        (folder / name).write_text("old")
+        assert "exists already. Use --force" in run(*BASIC, option, name, code=1).stderr
+        assert (folder / name).read_text() == "old"
+    run(*BASIC, "-o", "a.csv", "--force")
+    assert (folder / "a.csv").read_text().startswith("person,cluster")
+
+
+def test_a_report_is_written(folder, run):
+    run(*BASIC, "--report", "report.html", "-o", "labels.csv")
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert text.lstrip().lower().startswith("<!doctype html")
+    assert "people.csv" in text
+
+
+def test_clusters_are_whole_numbers_in_typed_files(folder, run):
+    run(*BASIC, "-o", "labels.parquet")
+    schema = parquet.read_schema("labels.parquet")
+    assert schema.field("cluster").type == pa.int32()

@@ -1,0 +1,155 @@
+"""The page in a real browser, without a network: nothing asked for, nothing complained about."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from fairanchor.report import summarise_labels, write_report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PANELS = ["composition", "balance", "price", "profiles", "map", "convergence", "anchors", "repeat"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium: FAIRANCHOR_CHROMIUM, or the first one on the path."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
+    path = os.environ.get("FAIRANCHOR_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
+    if path is None:
+        pytest.skip(
+            "there is no Chromium here: install the package chromium, or set FAIRANCHOR_CHROMIUM "
+            "to its path"
+        )
+    with playwright.sync_playwright() as started:
+        # The sandbox needs rights that containers often lack; the pages are our own.
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def file_of(tmp_path_factory):
+    """The report of a run, written once."""
+    folder, written = tmp_path_factory.mktemp("reports"), {}
+
+    def write(run):
+        path = folder / f"report-{id(run)}.html"
+        if path not in written:
+            write_report(path, run)
+            written[path] = run  # kept alive, so that no other run gets its id
+        return path
+
+    return write
+
+
+@pytest.fixture
+def visit(browser, file_of):
+    """Open the report of a run; returns the page, its requests and its complaints."""
+    contexts = []
+
+    def open_report(run, **settings):
+        context = browser.new_context(offline=True, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        requests, complaints = [], []
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+        page.goto(file_of(run).as_uri())
+        return page, requests, complaints
+
+    yield open_report
+    for context in contexts:
+        context.close()
+
+
+def brightness(color):
+    """Mean of the channels of a CSS colour, 0 to 255."""
+    channels = [float(part) for part in re.findall(r"[\d.]+", color)[:3]]
+    return sum(channels) / 3
+
+
+def style_of(page, selector, name):
+    return page.evaluate(
+        "([selector, name]) => getComputedStyle(document.querySelector(selector))[name]",
+        [selector, name],
+    )
+
+
+@pytest.mark.parametrize("which", ["fair_run", "hostile_run"])
+def test_nothing_is_requested_and_nothing_is_complained_about(visit, request, which):
+    page, requests, complaints = visit(request.getfixturevalue(which))
+    assert requests == [page.url]
+    assert complaints == []
+
+
+def test_all_panels_are_visible_and_have_their_pictures(visit, fair_run):
+    page, _, _ = visit(fair_run)
+    for key in PANELS:
+        assert page.locator(f"#{key} h2").is_visible()
+    assert page.get_by_role("img").count() == 9
+    for box in [picture.bounding_box() for picture in page.locator("svg.picture").all()]:
+        assert box["width"] > 250
+        assert box["height"] > 100
+
+
+def test_the_style_sheet_is_allowed_by_the_policy(visit, fair_run):
+    page, _, _ = visit(fair_run)
+    assert style_of(page, ".tiles", "display") == "grid"
+    fills = page.evaluate(
+        "[...document.querySelectorAll('#composition path')].map(p => getComputedStyle(p).fill)"
+    )
+    assert len(set(fills)) > 2
+
+
+def test_hostile_names_are_shown_as_text(visit, hostile_run):
+    page, _, _ = visit(hostile_run)
+    assert page.locator("h1").inner_text() == "<script>alert(1)</script>"
+    assert page.evaluate("document.scripts.length") == 0
+    headings = page.locator("#composition thead th").all_inner_texts()
+    assert set(hostile_run.group_names) <= set(headings)
+    features = page.evaluate(
+        "[...document.querySelectorAll('#profiles svg text')].map(t => t.textContent)"
+    )
+    assert {"=cmd()", "<script>alert(1)</scr…"} <= set(features)
+    assert page.locator("body").is_visible()
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_text_and_pictures_can_be_read_in_both_themes(visit, fair_run, scheme, dark):
+    page, _, _ = visit(fair_run, color_scheme=scheme)
+    surface = brightness(style_of(page, ".panel", "backgroundColor"))
+    assert (surface < 60) == dark
+    for selector, name in [("body", "color"), ("svg.picture text", "fill")]:
+        assert abs(brightness(style_of(page, selector, name)) - surface) > 150
+
+
+def test_it_prints_light_without_the_contents_even_from_a_dark_screen(visit, fair_run):
+    page, _, _ = visit(fair_run, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert brightness(style_of(page, "body", "color")) < 80
+    assert not page.locator("nav").is_visible()
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 10
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_no_window_is_too_narrow(visit, fair_run, width):
+    page, _, _ = visit(fair_run, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_an_audit_of_labels_alone_is_a_whole_page(visit):
+    run = summarise_labels(["x", "x", "y", "y"], sensitive_features=["a", "b", "a", "b"])
+    page, requests, complaints = visit(run)
+    assert len(requests) == 1
+    assert complaints == []
+    assert page.locator("#left-out li").count() == 5

@@ -1,0 +1,126 @@
+"""What a report is made from: checks of the arrays, and where they come from."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor.datasets import make_zafar
+from fairanchor.report import RunSummary, summarise_labels, summarise_run
+
+SMALL = {
+    "title": "t",
+    "labels": [0, 0, 1, 1],
+    "group_codes": [0, 1, 0, 1],
+    "group_names": ["a", "b"],
+}
+ROWS = np.arange(8.0).reshape(4, 2)
+
+BAD_INPUT = [
+    ({"labels": [[0, 1]]}, r"labels has shape \(1, 2\)"),
+    ({"labels": []}, r"labels has shape \(0,\)"),
+    ({"labels": ["x", "x", "y", "y"]}, "labels has type <U1, expected whole numbers"),
+    ({"labels": [0, 0, 1, -1]}, "labels goes from -1 to 1, expected from 0"),
+    ({"labels": [0, 0, 1]}, "group_codes has 4 entries, expected 3"),
+    ({"group_codes": [0, 1, 0, 2]}, "goes from 0 to 2, expected from 0 to 1"),
+    ({"cluster_names": ["only"]}, "labels go up to 1, but there are 1 clusters"),
+    ({"counts": [[1, 1], [2, 1]]}, r"counts\[1, 0\] is 2, but the labels and groups have 1"),
+    ({"counts": [[1, 1]]}, "labels go up to 1"),
+    ({"targets": [[1, 1, 1], [1, 1, 1]]}, r"targets has shape \(2, 3\), expected \(2, 2\)"),
+    ({"sample_weight": [1.0]}, "sample_weight has 1 entries, expected 4"),
+    ({"n_rows_total": 3}, "n_rows_total=3 should be >= the 4 labels"),
+    ({"features": ROWS[:3]}, r"features has shape \(3, 2\), expected \(4, n_features\)"),
+    ({"features": ROWS[:2], "sample_rows": [0, 9]}, "sample_rows goes from 0 to 9"),
+    ({"sample_rows": [0]}, "sample_rows is given, but features"),
+    ({"features": ROWS, "feature_names": ["x"]}, "feature_names has 1 entries, expected 2"),
+    ({"features": ROWS, "centers": ROWS}, r"labels|centers has shape \(4, 2\), expected"),
+    ({"features": ROWS, "anchors": [[1.0]]}, "columns of anchors has 1 entries, expected 2"),
+    ({"anchors": [1.0]}, r"anchors has shape \(1,\)"),
+    ({"anchors": [[1.0]], "anchor_labels": [0, 1]}, "anchor_labels has 2 entries, expected 1"),
+    ({"plain_labels": [0]}, "plain_labels has 1 entries, expected 4"),
+    ({"cost": np.nan}, "cost=nan should be a number >= 0"),
+    ({"plain_cost": -1.0}, "plain_cost=-1.0 should be a number >= 0"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_INPUT)
+def test_bad_input_is_refused_with_its_reason(changes, message):
+    if changes.get("centers") is not None:
+        changes = {**changes, "cluster_names": ["x", "y"]}
+    with pytest.raises(ValueError, match=message):
+        RunSummary(**{**SMALL, **changes})
+
+
+def test_counts_are_those_of_the_labels():
+    run = RunSummary(**{**SMALL, "labels": [0, 0, 0, 2]})
+    assert_array_equal(run.counts, [[2, 1], [0, 0], [0, 1]])
+    assert run.n_rows_total == 4
+
+
+def test_counts_may_cover_more_rows_than_the_labels():
+    run = RunSummary(**SMALL, counts=[[10, 10], [20, 20]], n_rows_total=60)
+    assert run.counts.sum() == 60
+    assert not run.has_all_rows
+
+
+def test_weights_are_counted():
+    run = RunSummary(**SMALL, sample_weight=[0.5, 1, 2, 4])
+    assert_allclose(run.counts, [[0.5, 1], [2, 4]])
+
+
+def test_features_may_be_a_sample_of_the_rows():
+    run = RunSummary(**SMALL, features=ROWS[:2], sample_rows=[3, 0])
+    assert_array_equal(run.feature_labels, [1, 0])
+    assert run.feature_names == ["feature 0", "feature 1"]
+
+
+def test_a_fitted_estimator_brings_all_it_knows():
+    data = make_zafar(800, variant="original", random_state=0)
+    model = AnchorFairClustering(3, random_state=0)
+    model.fit(data.data, sensitive_features=data.sensitive_features)
+    run = summarise_run(model, data.data, sensitive_features=data.sensitive_features)
+    assert_array_equal(run.counts, model.counts_)
+    assert_allclose(run.cost, model.inertia_, rtol=1e-3)
+    assert run.plain_cost <= run.cost
+    assert len(run.anchors) == len(run.anchor_masses)
+    assert run.history == model.history_
+    assert run.uses_sensitive_for_prediction
+    assert run.parameters["estimator"] == "AnchorFairClustering"
+    assert run.parameters["random_state"] == 0
+
+
+def test_other_estimators_and_frames_are_taken():
+    import pandas as pd
+
+    data = make_zafar(300, variant="original", random_state=0)
+    frame = pd.DataFrame(data.data, columns=["income", "age"])
+    model = FairKMeans(2, random_state=0, n_init=1)
+    model.fit(frame, sensitive_features=data.sensitive_features)
+    run = summarise_run(
+        model, frame, sensitive_features=data.sensitive_features, plain_labels=None, title="T"
+    )
+    assert run.feature_names == ["income", "age"]
+    assert run.anchors is None
+    assert run.plain_cost is None
+    assert run.title == "T"
+
+
+def test_rows_other_than_those_of_the_fit_are_refused():
+    data = make_zafar(300, variant="original", random_state=0)
+    model = FairKMeans(2, random_state=0, n_init=1)
+    groups = data.sensitive_features
+    model.fit(data.data, sensitive_features=groups)
+    with pytest.raises(ValueError, match="X has 200 rows, the estimator was fitted on 300"):
+        summarise_run(model, data.data[:200], sensitive_features=groups[:200])
+    with pytest.raises(ValueError, match="not fitted with: \\['x'\\]"):
+        summarise_run(model, data.data, sensitive_features=np.full(300, "x"))
+    with pytest.raises(ValueError, match="'no', expected 'fit', None or labels"):
+        summarise_run(model, data.data, sensitive_features=groups, plain_labels="no")
+    with pytest.raises(ValueError, match="FairKMeans has no labels_"):
+        summarise_run(FairKMeans(2), data.data, sensitive_features=groups)
+
+
+def test_labels_of_any_tool_keep_their_names():
+    run = summarise_labels(["gold", "tin", "tin"], sensitive_features=["f", "m", "f"])
+    assert run.cluster_names == ["gold", "tin"]
+    assert_array_equal(run.counts, [[1, 0], [1, 1]])

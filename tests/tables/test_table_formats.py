@@ -1,0 +1,207 @@
+"""Reading tables of every format, and writing them back."""
+
+import gzip
+import io
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, feather, ipc, parquet
+
+from fairanchor.tables import choose_columns, open_table, write_table
+
+TABLE = pa.table(
+    {
+        "id": ["007", "8", "x,y"],
+        "age": [30, 40, 50],
+        "income": [1.5, 2.25, -1e-3],
+        "sex": ["f", "m", "f"],
+    }
+)
+
+
+def read_all(path, **options):
+    source = open_table(path, **options)
+    return source.read(source.columns, text=["id"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather"])
+def test_what_is_written_is_read_again(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    write_table(TABLE, path)
+    assert read_all(path).equals(TABLE)
+
+
+def test_csv_is_read_by_other_programs(tmp_path):
+    import pandas as pd
+
+    write_table(TABLE, tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv", dtype={"id": str})
+    assert frame.to_dict("list") == TABLE.to_pydict()
+
+
+def test_formats_are_told_by_content_not_by_name(tmp_path):
+    parquet.write_table(TABLE, tmp_path / "a.dat")
+    feather.write_feather(TABLE, tmp_path / "b.dat")
+    csv.write_csv(TABLE, tmp_path / "c.dat")
+    for name in ("a.dat", "b.dat", "c.dat"):
+        assert read_all(tmp_path / name).equals(TABLE), name
+
+
+def as_stream(table):
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def as_parquet(table):
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def as_csv(table):
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("encode", [as_csv, as_parquet, as_stream])
+def test_standard_input_may_have_any_format(monkeypatch, encode):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(encode(TABLE))))
+    assert read_all("-").equals(TABLE)
+
+
+def test_compressed_csv_is_read(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(as_csv(TABLE)))
+    assert read_all(tmp_path / "t.csv.gz").equals(TABLE)
+
+
+def test_types_of_a_csv_file_are_decided_by_all_its_rows(tmp_path):
+    """A first block of whole numbers, then a fraction, and text in another column."""
+    rows = "1,2\n" * 600_000 + "1.5,two\n"
+    (tmp_path / "t.csv").write_text("a,b\n" + rows)
+    table = read_all(tmp_path / "t.csv")
+    assert table.schema.types == [pa.float64(), pa.string()]
+    assert table.num_rows == 600_001
+
+
+def test_a_value_may_have_a_line_break_in_quotes(tmp_path):
+    (tmp_path / "t.csv").write_text('a,b\n1,"x\ny"\n2,z\n')
+    assert read_all(tmp_path / "t.csv")["b"].to_pylist() == ["x\ny", "z"]
+
+
+def test_missing_values_of_text_are_missing_unless_quoted(tmp_path):
+    (tmp_path / "t.csv").write_text('a,b\nNA,1\n"NA",?\n,3\n')
+    table = read_all(tmp_path / "t.csv", null_values=["?"])
+    assert table["a"].to_pylist() == [None, "NA", None]
+    assert table["b"].to_pylist() == [1, None, 3]
+
+
+REFUSED = {
+    "empty": ("t.csv", b"", "is empty"),
+    "header only": ("t.csv", b"a,b\n", "has columns but no rows"),
+    "semicolons": ("t.csv", b"a;b;sex\n1;2;f\n", "semicolon between values. Use --delimiter ';'"),
+    "tabs": ("t.csv", b"a\tb\n1\t2\n", "Use --delimiter tab"),
+    "uneven rows": ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
+    "repeated names": ("t.csv", b"a,b,a\n1,2,3\n", "more than one column called 'a'"),
+    "not UTF-8": ("t.csv", "a,b\n1,é\n".encode("latin-1"), "column 'b' is not UTF-8"),
+    "id not UTF-8": ("t.csv", "id,b\né,1\n".encode("latin-1"), "not UTF-8"),
+    "workbook": ("t.csv", b"PK\x03\x04....", "Excel workbook"),
+    "binary": ("t.csv", b"\x00\x01\x02\x03\x04\x05\x06\x07", "is not text"),
+    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "does not begin as such a file"),
+    "truncated Parquet": ("t.parquet", as_parquet(TABLE)[:200], "not a complete Parquet file"),
+    "truncated Arrow": ("t.arrow", b"ARROW1\x00\x00abc", "not a complete Arrow file"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bad_file_is_refused_with_the_reason(tmp_path, case):
+    name, content, message = REFUSED[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_all(tmp_path / name)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        open_table(tmp_path / "none.csv")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        open_table(tmp_path)
+
+
+def test_an_unknown_suffix_of_the_output_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="ends in '.xlsx', which names no format: .*.parquet"):
+        write_table(TABLE, tmp_path / "t.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(cut=st.integers(1, len(as_parquet(TABLE)) - 1))
+def test_no_truncated_parquet_is_taken_for_a_whole_one(tmp_path_factory, cut):
+    path = tmp_path_factory.mktemp("cut") / "t.parquet"
+    path.write_bytes(as_parquet(TABLE)[:cut])
+    with pytest.raises(ValueError, match="not a complete Parquet|does not begin"):
+        read_all(path)
+
+
+# What each column is for.
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_table(TABLE, tmp_path / "t.parquet")
+    return open_table(tmp_path / "t.parquet")
+
+
+def test_sensitive_columns_and_the_id_are_no_features_unless_named(source):
+    roles = choose_columns(source, sensitive=["sex"], id_column="id")
+    assert roles.features == ("age", "income")
+    roles = choose_columns(source, sensitive=["sex"], exclude=["id,age"])
+    assert roles.features == ("income",)
+    roles = choose_columns(source, sensitive=["sex", "age"], features=["income,age"])
+    assert roles.features == ("income", "age")
+    assert roles.needed == ["sex", "age", "income"]
+
+
+def test_a_name_with_a_comma_is_taken_whole(tmp_path):
+    write_table(pa.table({"a,b": [1], "c": [2]}), tmp_path / "t.parquet")
+    roles = choose_columns(open_table(tmp_path / "t.parquet"), sensitive=["a,b"])
+    assert roles.sensitive == ("a,b",)
+
+
+BAD_ROLES = {
+    "misspelled": ({"sensitive": ["sxe"]}, "no column 'sxe'; did you mean 'sex'"),
+    "other case": ({"sensitive": ["SEX"]}, "did you mean 'sex'"),
+    "unlike any": ({"sensitive": ["zzzz"]}, r"no column 'zzzz'\. Its columns are 'id'"),
+    "feature": ({"sensitive": ["sex"], "features": ["agee"]}, "did you mean 'age'"),
+    "excluded": ({"sensitive": ["sex"], "exclude": ["incme"]}, "did you mean 'income'"),
+    "id": ({"sensitive": ["sex"], "id_column": "idd"}, "did you mean 'id'"),
+    "both": (
+        {"sensitive": ["sex"], "features": ["age"], "exclude": ["id"]},
+        "--features and --exclude",
+    ),
+    "id is feature": (
+        {"sensitive": ["sex"], "features": ["id"], "id_column": "id"},
+        "cannot be the id",
+    ),
+    "none left": ({"sensitive": ["sex"], "exclude": ["id,age,income"]}, "no column left"),
+    "no sensitive": ({"sensitive": [","]}, "No sensitive column"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROLES)
+def test_bad_column_names_are_refused_with_the_nearest(source, case):
+    arguments, message = BAD_ROLES[case]
+    with pytest.raises(ValueError, match=message):
+        choose_columns(source, **arguments)
+
+
+def test_only_the_columns_asked_for_are_read(source):
+    table = source.read(["income", "sex"])
+    assert table.column_names == ["income", "sex"]
+    np.testing.assert_array_equal(table["income"], TABLE["income"])

@@ -1,0 +1,153 @@
+"""Equal rows are found, merged and spread again."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor._sampling import spread_sample_by_weight
+from fairanchor.assignment import proportional_counts, transport
+from fairanchor.rows import DistinctRows, MemoryRows, distinct_rows, stand_in_samples
+
+
+def lattice(seed, n=400, d=2, n_groups=3, levels=4, n_jobs=None):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(levels, size=(n, d)).astype(float)
+    return MemoryRows(X, rng.integers(n_groups, size=n), n_groups, n_jobs=n_jobs)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 300), d=st.integers(1, 3))
+def test_distinct_rows_are_those_of_numpy(seed, n, d):
+    rows = lattice(seed, n, d)
+    distinct = distinct_rows(rows)
+    table = np.column_stack([rows.X, rows.group_codes])
+    expected, counts = np.unique(table, axis=0, return_counts=True)
+    if distinct is rows:
+        return  # too few equal rows to pay
+    found = np.column_stack([distinct.X, distinct.group_codes])
+    order = np.lexsort(found.T[::-1])
+    assert_array_equal(found[order], expected)
+    assert_array_equal(distinct.weights[order], counts)
+    assert_array_equal(rows.X[distinct.first], distinct.X)
+    assert_array_equal(distinct.X[distinct.place], rows.X)
+    assert_array_equal(np.sort(distinct.first), distinct.first)
+
+
+def test_zero_and_minus_zero_are_equal_and_groups_are_told_apart():
+    X = np.tile([[0.0], [-0.0]], (10, 1))
+    assert distinct_rows(MemoryRows(X, np.zeros(20, dtype=np.int64), 1)).n_rows == 1
+    assert distinct_rows(MemoryRows(X, np.arange(20) % 2, 2)).n_rows == 2
+
+
+def test_rows_that_share_a_hash_only_are_not_merged(monkeypatch):
+    """With a hash that is the same for all rows every merge is left to the comparison."""
+    from fairanchor._kernels import _distinct as kernels
+
+    monkeypatch.setattr(kernels, "hash_rows", lambda bits, codes, hashes: hashes.fill(7))
+    rows = lattice(0, levels=3)
+    distinct = distinct_rows(rows)
+    if distinct is not rows:
+        assert_array_equal(distinct.X[distinct.place], rows.X)
+        assert_array_equal(distinct.group_codes[distinct.place], rows.group_codes)
+
+
+def test_a_table_without_equal_rows_and_a_weighted_one_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2))
+    rows = MemoryRows(X, np.zeros(1000, dtype=np.int64), 1)
+    assert distinct_rows(rows) is rows
+    weighted = MemoryRows(np.zeros((9, 1)), np.zeros(9, dtype=np.int64), 1, weights=np.ones(9))
+    assert distinct_rows(weighted) is weighted
+
+
+def test_distinct_rows_do_not_depend_on_the_threads():
+    one, two = (distinct_rows(lattice(1, 20_000, 3, n_jobs=n)) for n in (1, 2))
+    assert_array_equal(one.first, two.first)
+    assert_array_equal(one.place, two.place)
+
+
+def test_copies_take_turns_in_row_order():
+    rows = MemoryRows(np.zeros((6, 1)), np.zeros(6, dtype=np.int64), 1)
+    distinct = distinct_rows(rows)
+    assert isinstance(distinct, DistinctRows)
+    spread = distinct.spread(np.array([2]), {0: [(2, 4.0), (0, 2.0)]})
+    assert_array_equal(spread, [0, 0, 2, 2, 2, 2])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_transport_of_copies_is_as_good_as_of_all_rows(seed):
+    rng = np.random.default_rng(seed)
+    n, c, h = 40, int(rng.integers(2, 5)), 2
+    copies = rng.integers(1, 6, size=n)
+    codes = rng.integers(h, size=n)
+    scores = rng.integers(4, size=(n, c)) / 4 if seed % 2 else rng.random((n, c))
+    sizes = np.bincount(rng.integers(c, size=copies.sum()), minlength=c)
+    totals = proportional_counts(sizes, np.bincount(codes, weights=copies, minlength=h).astype(int))
+    merged = transport(scores, codes, totals, weights=copies.astype(float), copies=True)
+    whole = transport(np.repeat(scores, copies, axis=0), np.repeat(codes, copies), totals)
+    pieces = {row: dict(parts) for row, parts in merged.split.items()}
+    value, table = 0.0, np.zeros((c, h))
+    for i in range(n):
+        parts = pieces.get(i, {int(merged.labels[i]): copies[i]})
+        assert sum(parts.values()) == copies[i]
+        for cluster, number in parts.items():
+            assert number == round(number) > 0
+            value += number * scores[i, cluster]
+            table[cluster, codes[i]] += number
+    assert_array_equal(table, totals)
+    best = np.repeat(scores, copies, axis=0)[np.arange(copies.sum()), whole.labels].sum()
+    np.testing.assert_allclose(value, best, rtol=1e-9)
+    assert len(pieces) <= h * (c - 1)
+
+
+@pytest.mark.parametrize("estimator", [FairKMeans(3), AnchorFairClustering(3, n_anchors=30)])
+def test_labels_of_a_table_full_of_equal_rows_are_exact(estimator):
+    rows = lattice(5, 3000, 3, n_groups=2)
+    estimator.set_params(random_state=0).fit(rows.X, sensitive_features=rows.group_codes)
+    assert distinct_rows(rows).n_rows < 200
+    sizes = estimator.counts_.sum(axis=1)
+    exact = np.outer(sizes, estimator.counts_.sum(axis=0)) / 3000
+    assert np.abs(estimator.counts_ - exact).max() < 1
+    # Equal rows differ in their labels only where they are tied, which is rare.
+    agree = estimator.predict(rows.X, sensitive_features=rows.group_codes) == estimator.labels_
+    assert agree.mean() > 0.9
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 200), at_most=st.integers(1, 60))
+def test_a_sample_by_weight_meets_rows_as_often_as_they_weigh(seed, n, at_most):
+    weights = np.random.default_rng(seed).exponential(size=n) ** 3 + 1e-9
+    rows, sampled = spread_sample_by_weight(weights, at_most)
+    assert len(rows) <= max(at_most, 0) or len(rows) == n <= at_most
+    assert np.all(np.diff(rows) > 0)
+    np.testing.assert_allclose(sampled.sum(), weights.sum())
+    if n > at_most:  # one place in each of equally heavy stretches: off by less than two
+        expected = weights[rows] / weights.sum() * at_most
+        assert np.all(np.abs(sampled * at_most / weights.sum() - expected) < 2 + 1e-9)
+
+
+def test_stand_in_samples_weigh_as_much_as_what_they_stand_for():
+    rng = np.random.default_rng(0)
+    n = 300_000
+    X, codes = rng.normal(size=(n, 1)), (rng.random(n) < 0.1).astype(np.int64)
+    rows = MemoryRows(X, codes, 2)
+    cell = 2 * codes + (X[:, 0] > 0.5)
+
+    def cell_of(block):
+        return 2 * block.group_codes + (block.X[:, 0] > 0.5)
+
+    samples = stand_in_samples(rows, n, cell_of, np.bincount(cell).astype(float))
+    assert len(samples) == 2
+    assert 4 * samples[0].n_rows <= samples[1].n_rows
+    for sample in samples:
+        np.testing.assert_allclose(sample.group_sizes, rows.group_sizes)
+        own = 2 * sample.group_codes + (sample.X[:, 0] > 0.5)
+        np.testing.assert_allclose(np.bincount(own, weights=sample.weights), np.bincount(cell))
+
+
+def test_a_small_table_has_no_stand_in():
+    rows = lattice(0)
+    assert stand_in_samples(rows, rows.n_rows) == []

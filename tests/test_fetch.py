@@ -1,0 +1,250 @@
+"""Fetchers: every way to a table ends at the same checks, and none touches the network."""
+
+import hashlib
+import io
+import sys
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fairanchor import datasets
+from fairanchor.datasets import _fetch, _remotes
+
+FETCHERS = {
+    "law_school": datasets.fetch_law_school,
+    "credit_card": datasets.fetch_credit_card,
+    "bank_marketing": datasets.fetch_bank_marketing,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def refuse(url, **options):
+        raise AssertionError(f"a test wanted to download {url}")
+
+    monkeypatch.setattr(_fetch, "fetch_file", refuse)
+
+
+def served(monkeypatch, content):
+    """Let the next downloads be ``content``; the list records their addresses."""
+    addresses = []
+
+    def fetch_file(url, *, folder, local_filename):
+        addresses.append(url)
+        path = f"{folder}/{local_filename}"
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    monkeypatch.setattr(_fetch, "fetch_file", fetch_file)
+    return addresses
+
+
+def zipped(**files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+# A table of four rows that passes for Bank Marketing.
+
+BANK_HEADER = ";".join(f'"{name}"' for name in (*_remotes.BANK_MARKETING.features, "marital", "y"))
+
+
+def bank_csv(groups=("married", "single", "divorced", "unknown")):
+    lines = [
+        ";".join([str(i + j / 2) for j in range(10)] + [f'"{group}"', '"no"'])
+        for i, group in enumerate(groups)
+    ]
+    return "\n".join([BANK_HEADER, *lines]).encode()
+
+
+@pytest.fixture
+def small_bank(monkeypatch):
+    source = replace(
+        _remotes.BANK_MARKETING, group_sizes={"married": 1, "single": 1, "divorced": 1}
+    )
+    remote = replace(_remotes.BANK_MARKETING_REMOTE, source=source, published_rows=4)
+    monkeypatch.setattr(_fetch, "BANK_MARKETING_REMOTE", remote)
+
+
+def bank_archive(content):
+    inner = zipped(**{"bank-additional/bank-additional-full.csv": content})
+    return zipped(**{"bank-additional.zip": inner, "bank.zip": b"another file"})
+
+
+@pytest.mark.parametrize("name", FETCHERS)
+def test_local_parquet_gives_what_the_loader_gives(data_dir, name):
+    fetched = FETCHERS[name](data_home=data_dir, download_if_missing=False, as_frame=False)
+    loaded = getattr(datasets, f"load_{name}")(data_dir)
+    assert_array_equal(fetched.data, loaded.data)
+    assert_array_equal(fetched.target, loaded.target)
+    assert_array_equal(fetched.sensitive_features, loaded.sensitive_features)
+    assert fetched.n_clusters == loaded.n_clusters
+
+
+def test_frames_have_the_names_of_the_columns(data_dir):
+    bunch = datasets.fetch_law_school(data_home=data_dir)
+    assert bunch.data.columns.tolist() == list(_remotes.LAW_SCHOOL.features)
+    assert bunch.target.name == "pass_bar"
+    assert bunch.sensitive_features.name == "male"
+    assert bunch.frame.shape == (18_692, 12)
+    X, y = datasets.fetch_law_school(data_home=data_dir, return_X_y=True)
+    assert X.equals(bunch.data)
+    assert y.equals(bunch.target)
+
+
+def test_the_published_form_of_law_school_is_read(data_dir, tmp_path):
+    loaded = datasets.load_law_school(data_dir)
+    table = _remotes.read_parquet_columns(data_dir / "law_school.parquet")
+    header = [f"@attribute {name} real" for name in table]
+    # The header of the published file names two values for tier, which has six.
+    header[list(table).index("tier")] = "@attribute tier {0, 1}"
+    rows = zip(*[values.tolist() for values in table.values()], strict=True)
+    lines = [",".join(f"{value:.6f}" for value in row) for row in rows]
+    text = "\n".join(["@relation law", *header, "@data", *lines])
+    (tmp_path / "law_dataset.arff").write_text(text)
+    fetched = datasets.fetch_law_school(data_home=tmp_path, as_frame=False)
+    np.testing.assert_allclose(fetched.data, loaded.data, atol=1e-5)
+    assert_array_equal(fetched.sensitive_features, loaded.sensitive_features)
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_both_headers_of_the_credit_csv_are_read(data_dir, tmp_path, numbered):
+    table = _remotes.read_parquet_columns(data_dir / "credit_card.parquet")
+    names = list(table)
+    if numbered:
+        names = ["ID", *(f"X{j}" for j in range(1, 24)), "Y"]
+    rows = zip(*[values.tolist() for values in table.values()], strict=True)
+    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)])
+    (tmp_path / "credit_card.csv").write_text(text)
+    fetched = datasets.fetch_credit_card(data_home=tmp_path, as_frame=False)
+    loaded = datasets.load_credit_card(data_dir)
+    assert_array_equal(fetched.data, loaded.data)
+    assert_array_equal(fetched.target, loaded.target)
+
+
+def test_nested_archive_is_unpacked_checked_filtered_and_kept(monkeypatch, tmp_path, small_bank):
+    content = bank_csv()
+    addresses = served(monkeypatch, bank_archive(content))
+    first = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    second = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    assert len(addresses) == 1
+    assert addresses[0].startswith("https://")
+    assert first.data.tolist() == [[i + j / 2 for j in range(10)] for i in range(3)]
+    assert_array_equal(first.data, second.data)
+    assert first.sensitive_features.tolist() == ["married", "single", "divorced"]
+    folder = tmp_path / "fairanchor" / "bank_marketing"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bank-additional-full.csv",
+        "bank-additional-full.csv.sha256",
+    ]
+    recorded = (folder / "bank-additional-full.csv.sha256").read_text().strip()
+    assert recorded == hashlib.sha256(content).hexdigest()
+
+
+def test_a_cached_file_that_has_changed_is_refused(monkeypatch, tmp_path, small_bank):
+    served(monkeypatch, bank_archive(bank_csv()))
+    datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    file = tmp_path / "fairanchor" / "bank_marketing" / "bank-additional-full.csv"
+    file.write_bytes(file.read_bytes().replace(b"no", b"yes"))
+    with pytest.raises(ValueError, match=r"has SHA-256 .* says .*: the file has changed"):
+        datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+
+
+@pytest.mark.parametrize(
+    ("download", "message"),
+    [
+        (bank_archive(bank_csv(("married", "single"))), "has 2 rows, bank_marketing has 4"),
+        (
+            bank_archive(bank_csv(("married", "married", "divorced", "unknown"))),
+            "should have 3 rows after the row filter",
+        ),
+        (bank_archive(bank_csv().replace(b'"duration"', b'"length"')), "no column ..duration.."),
+        (bank_archive(b""), "is empty, expected a line of column names"),
+        (b"<html>moved</html>", "is not a ZIP archive that holds 'bank-additional.zip'"),
+        (zipped(**{"other.csv": b"x"}), "The download has no member 'bank-additional.zip'"),
+    ],
+)
+def test_another_download_is_refused_and_not_kept(
+    monkeypatch, tmp_path, small_bank, download, message
+):
+    served(monkeypatch, download)
+    with pytest.raises(ValueError, match=message):
+        datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    folder = tmp_path / "fairanchor" / "bank_marketing"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_missing_table_is_named_with_its_source(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no copy of adult .*adult\.data and adult\.test"):
+        datasets.fetch_adult(data_home=tmp_path, download_if_missing=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_pandas_is_reported_before_any_download(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="as_frame=True needs pandas"):
+        datasets.fetch_adult(data_home=tmp_path)
+
+
+def test_both_parts_of_adult_are_joined(monkeypatch, tmp_path):
+    line = "{age}, Private, 77516, Bachelors, 13, Never-married, Sales, Husband, White, {sex}, "
+    line += "2174, 0, 40, United-States, {income}"
+    train = [line.format(age=39, sex="Male", income="<=50K"), ""]
+    test = ["|1x3 Cross validator", line.format(age=25, sex="Female", income=">50K.")]
+    archive = zipped(**{"adult.data": "\n".join(train), "adult.test": "\n".join(test)})
+    served(monkeypatch, archive)
+    source = replace(_remotes.ADULT, group_sizes={"Male": 1, "Female": 1})
+    remote = replace(_remotes.ADULT_REMOTE, source=source, published_rows=2)
+    monkeypatch.setattr(_fetch, "ADULT_REMOTE", remote)
+    bunch = datasets.fetch_adult(data_home=tmp_path, as_frame=False)
+    assert bunch.target.tolist() == ["<=50K", ">50K"]
+    assert bunch.data.tolist() == [[39, 13, 2174, 0, 40], [25, 13, 2174, 0, 40]]
+
+
+# The census: known by its checksum.
+
+
+@pytest.fixture
+def census_sample(data_dir):
+    """The first 199 rows of the published file, as its text."""
+    table = _remotes.read_parquet_columns(data_dir / "census1990_first199.parquet")
+    rows = zip(*[values.tolist() for values in table.values()], strict=True)
+    lines = [",".join(map(str, row)) for row in rows]
+    return ("\n".join([",".join(table), *lines]) + "\n").encode(), table
+
+
+def test_census_is_read_when_it_has_the_checksum(monkeypatch, tmp_path, census_sample):
+    content, table = census_sample
+    remote = replace(
+        _remotes.CENSUS_REMOTE,
+        published_rows=199,
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    monkeypatch.setattr(_fetch, "CENSUS_REMOTE", remote)
+    file = tmp_path / "USCensus1990.data.txt"
+    file.write_bytes(content)
+    bunch = datasets.fetch_census1990(data_home=file, as_frame=False)
+    assert bunch.data.shape == (199, 66)
+    assert_array_equal(bunch.sensitive_features, table["iSex"])
+    assert_array_equal(bunch.target, table["iMarital"])
+    assert not {"caseid", "iSex", "iMarital"} & set(bunch.feature_names)
+    assert_array_equal(bunch.data[:, 0], table["dAge"])
+
+
+def test_census_of_another_checksum_is_refused(tmp_path, census_sample):
+    file = tmp_path / "USCensus1990.data.txt"
+    file.write_bytes(census_sample[0])
+    with pytest.raises(ValueError, match="expected 38e99f50855ddc03"):
+        datasets.fetch_census1990(data_home=tmp_path)
+
+
+def test_a_part_of_the_census_is_refused(data_dir):
+    with pytest.raises(ValueError, match="has 199 rows, census1990 has 2,458,285"):
+        datasets.fetch_census1990(data_home=data_dir / "census1990_first199.parquet")

@@ -1,0 +1,300 @@
+"""What the pictures show, against slow oracles; names and bad input."""
+
+import io
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt  # noqa: E402  the backend comes first
+
+from fairanchor import AnchorFairClustering, plotting  # noqa: E402
+from fairanchor._plots._names import display_name  # noqa: E402
+from fairanchor._plots._tables import composition_of, fold_small_groups  # noqa: E402
+from fairanchor.datasets import make_zafar  # noqa: E402
+from fairanchor.metrics import balance_score, dataset_balance  # noqa: E402
+
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_zafar(1200, variant="original", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    estimator = AnchorFairClustering(3, random_state=0)
+    return estimator.fit(rows.data, sensitive_features=rows.sensitive_features)
+
+
+# Composition and balance
+
+
+def widths_of_bars(ax):
+    """Widths by (bar, group), bars from top to bottom."""
+    return np.array([[bar.get_width() for bar in container] for container in ax.containers]).T
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=30))
+def test_composition_bars_are_the_shares_of_the_groups(pairs):
+    labels, groups = zip(*pairs, strict=True)
+    ax = plotting.plot_composition(list(labels), list(groups), ax=plt.figure().subplots())
+    names = sorted(set(groups))
+    expected = [[groups.count(name) / len(groups) for name in names]]
+    for cluster in sorted(set(labels)):
+        own = [g for l, g in pairs if l == cluster]
+        expected.append([own.count(name) / len(own) for name in names])
+    assert_allclose(widths_of_bars(ax), expected, atol=1e-12)
+    plt.close("all")
+
+
+def test_an_estimator_is_drawn_like_its_labels(rows, model):
+    figure = plt.figure()
+    of_model, of_labels = figure.subplots(2)
+    plotting.plot_composition(model, ax=of_model)
+    plotting.plot_composition(model.labels_, rows.sensitive_features, ax=of_labels)
+    assert_allclose(widths_of_bars(of_model), widths_of_bars(of_labels))
+    texts = [[t.get_text() for t in ax.get_yticklabels()] for ax in (of_model, of_labels)]
+    assert texts[0] == texts[1]
+
+
+def test_dashed_lines_stand_at_the_population_boundaries():
+    ax = plotting.plot_composition([0, 0, 0, 1], ["a", "b", "c", "c"])
+    assert_allclose(sorted(line.get_xdata()[0] for line in ax.lines), [0.25, 0.5])
+
+
+def test_small_groups_are_folded_and_keep_their_rows():
+    groups = np.repeat(np.arange(20), np.arange(1, 21))
+    folded = fold_small_groups(composition_of(np.zeros(len(groups), int), groups))
+    assert folded.groups[:-1] == [13, 14, 15, 16, 17, 18, 19]
+    assert folded.groups[-1] == "13 smaller groups"
+    assert folded.table.sum() == len(groups)
+
+
+def test_of_many_clusters_the_farthest_are_drawn():
+    labels = np.repeat(np.arange(60), 10)
+    groups = np.tile(["a"] * 5 + ["b"] * 5, 60)
+    groups[labels == 57] = "a"
+    groups[labels == 3] = "b"
+    ax = plotting.plot_composition(labels, groups)
+    shown = [text.get_text().split(":")[0] for text in ax.get_yticklabels()]
+    assert len(shown) == 41
+    assert {"3", "57"} < set(shown)
+    assert [int(name) for name in shown[1:]] == sorted(int(name) for name in shown[1:])
+
+
+def test_balance_marks_the_metric_and_its_bound(rows):
+    labels = KMeans(4, n_init=1, random_state=0).fit_predict(rows.data)
+    groups = rows.sensitive_features
+    ax = plotting.plot_balance(labels, groups)
+    points = [line for line in ax.lines if len(line.get_xdata()) == 1]
+    values = [line.get_xdata()[0] for line in points]
+    assert_allclose(min(values), balance_score(labels, sensitive_features=groups))
+    bound = next(line for line in ax.lines if len(line.get_xdata()) == 2)
+    assert_allclose(bound.get_xdata()[0], dataset_balance(groups))
+    colors = [mpl.colors.to_hex(line.get_markerfacecolor()) for line in points]
+    assert colors.count("#ffffff") == 3
+    assert colors[int(np.argmin(values))] != "#ffffff"
+
+
+# Price and comparison
+
+
+def test_price_is_relative_to_the_first_cost():
+    ax = plotting.plot_price_of_fairness([50, 60, 55], [0.1, 0.5, 0.3], names=["p", "q", "r"])
+    assert_allclose(ax.lines[0].get_xdata(), [0.1, 0.3, 0.5])
+    assert_allclose(ax.lines[0].get_ydata(), [0.0, 0.1, 0.2])
+    assert [text.get_text() for text in ax.texts] == ["p", "q: +20.0%", "r: +10.0%"]
+
+
+def test_a_price_of_a_per_mille_does_not_fill_the_axis():
+    ax = plotting.plot_price_of_fairness([1000, 1001], [0.2, 0.5])
+    low, high = ax.get_ylim()
+    assert high - low >= 0.05
+
+
+def test_comparison_shows_every_method_that_agrees_with_another():
+    methods = [{"name": f"m{i}", "cost": 2.0, "balance": 0.5, "other": 1} for i in range(12)]
+    ax = plotting.plot_comparison(methods, bound=0.6)
+    assert len(ax.get_legend().get_texts()) == 13
+    points = [line for line in ax.lines if line.get_linestyle() == "None"]
+    looks = {(line.get_marker(), line.get_markersize()) for line in points}
+    assert len(looks) == 12
+    assert {line.get_markerfacecolor() for line in points} == {"none"}
+
+
+# Rows, profiles, anchors
+
+
+def test_the_plane_is_that_of_principal_component_analysis():
+    X = np.random.default_rng(0).normal(size=(300, 5)) * [5, 1, 3, 1, 1] + 100
+    plane = plotting.principal_plane(X)
+    oracle = PCA(2).fit(X)
+    assert_allclose(np.abs(plane.project(X)), np.abs(oracle.transform(X)), atol=1e-9)
+    assert_allclose(plane.explained, oracle.explained_variance_ratio_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 40, 5000])
+@pytest.mark.parametrize("n_features", [1, 2, 7])
+def test_an_embedding_draws_each_row_or_so_many_as_it_says(n_rows, n_features):
+    X = np.random.default_rng(1).normal(size=(n_rows, n_features))
+    ax = plotting.plot_embedding(X, np.arange(n_rows) % 13, max_points=1000)
+    assert sum(len(line.get_xdata()) for line in ax.lines) == min(n_rows, 1000)
+    again = plotting.plot_embedding(X, np.arange(n_rows) % 13, max_points=1000)
+    for one, other in zip(ax.lines, again.lines, strict=True):
+        assert_array_equal(one.get_xydata(), other.get_xydata())
+
+
+def test_colours_that_repeat_come_with_another_marker():
+    X = np.random.default_rng(2).normal(size=(400, 2))
+    ax = plotting.plot_embedding(X, np.arange(400) % 20)
+    looks = {(line.get_color(), line.get_marker()) for line in ax.lines}
+    assert len(looks) == 20
+
+
+def test_profiles_are_standardised_differences_of_means():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 4)) * [1, 10, 0, 1e-3] + [0, 1e6, 7, 0]
+    labels = rng.integers(0, 3, 500)
+    X[labels == 1, 1] += 25
+    ax = plotting.plot_profiles(X, labels, feature_names=["a", "b", "constant", "d"])
+    table = ax.collections[0].get_array().reshape(3, 4)
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    assert names[0] == "b"
+    for column, name in enumerate(names):
+        x = X[:, ["a", "b", "constant", "d"].index(name)]
+        for cluster in range(3):
+            expected = 0.0 if name == "constant" else (x[labels == cluster].mean() - x.mean())
+            assert_allclose(table[cluster, column] * max(x.std(), 1e-9), expected, atol=1e-8)
+
+
+def test_profiles_leave_out_clusters_without_rows():
+    ax = plotting.plot_profiles([[0.0], [1.0], [2.0]], [0, 2, 2])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "2"]
+
+
+def test_areas_of_anchors_grow_with_their_masses(rows, model):
+    ax = plotting.plot_anchors(model, X=rows.data)
+    drawn = np.concatenate([points.get_sizes() for points in ax.collections])
+    order = np.concatenate(
+        [np.flatnonzero(model.anchor_labels_ == l) for l in np.unique(model.anchor_labels_)]
+    )
+    masses = model.anchor_masses_[order]
+    assert_allclose(np.corrcoef(drawn, masses)[0, 1], 1.0)
+
+
+def test_convergence_draws_exact_zeros_at_the_foot(model):
+    ax = plotting.plot_convergence([{"mass_error": 10.0}, {"mass_error": 0.0}])
+    assert_allclose(ax.lines[0].get_ydata(), [10.0, 1.0])
+    assert plotting.plot_convergence([{"mass_error": 0.0}]).get_yscale() == "linear"
+    errors = plotting.plot_convergence(model).lines[0].get_ydata()
+    assert_allclose(errors, [record["mass_error"] for record in model.history_])
+
+
+# Axes and names
+
+DRAWN = [
+    lambda ax: plotting.plot_composition([0, 1], ["a", "b"], ax=ax),
+    lambda ax: plotting.plot_balance([0, 1], ["a", "b"], ax=ax),
+    lambda ax: plotting.plot_price_of_fairness([1.0], [0.5], ax=ax),
+    lambda ax: plotting.plot_comparison([{"name": "m", "cost": 1, "balance": 1}], ax=ax),
+    lambda ax: plotting.plot_profiles([[0.0], [1.0]], [0, 1], ax=ax),
+    lambda ax: plotting.plot_embedding([[0.0], [1.0]], [0, 1], ax=ax),
+    lambda ax: plotting.plot_anchors([[0.0, 1.0]], ax=ax),
+    lambda ax: plotting.plot_convergence([{"mass_error": 1.0}], ax=ax),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWN)
+def test_given_axes_are_used_and_returned_else_new_ones_are_made(draw):
+    ax = plt.figure().subplots()
+    assert draw(ax) is ax
+    assert draw(None) is not ax
+    assert len(plt.get_fignums()) == 2
+
+
+@pytest.mark.parametrize("name", ["$x^2$", r"\$5 to $10", "_hidden", "<b>", "%s", "{x}", "$"])
+def test_names_are_drawn_as_they_are_written(name):
+    ax = plotting.plot_composition([0, 0, 1], [name, "b", "b"])
+    svg = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        ax.figure.savefig(svg, format="svg")
+    texts = [element.text for element in ElementTree.fromstring(svg.getvalue()).iter(SVG_TEXT)]
+    assert name in [text.strip("\u200b") for text in texts if text]
+
+
+NAMES = [
+    (None, "(missing)"),
+    ("", "(empty)"),
+    (("f", 30), "f × 30"),
+    ("a\nb\tc", "a b c"),
+    ("a\x00b", "a\\u0000b"),
+    ("evil\u202egnp", "evil\\u202egnp"),
+    ("\ud800", "\\ud800"),
+    ("x" * 300, "x" * 199 + "…"),
+    (True, "True"),
+    ("Ünïcödé 名", "Ünïcödé 名"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), NAMES)
+def test_names_become_one_visible_line(value, text):
+    assert display_name(value) == text
+
+
+# Bad input
+
+BAD_INPUT = [
+    (lambda: plotting.plot_composition([0, 1]), "sensitive_features is None"),
+    (lambda: plotting.plot_composition([0, 1], ["a"]), "has 1 rows, labels has 2"),
+    (lambda: plotting.plot_balance([[0, 1]], ["a", "b"]), r"shape \(1, 2\), expected"),
+    (lambda: plotting.plot_composition(KMeans()), "KMeans has no counts_: it is not fitted"),
+    (lambda: plotting.plot_price_of_fairness([1, 2], [0.5]), "one cost and one balance"),
+    (lambda: plotting.plot_price_of_fairness([0.0], [0.5]), "reference cost is 0.0"),
+    (lambda: plotting.plot_price_of_fairness([np.nan], [0.5]), "must be finite"),
+    (lambda: plotting.plot_price_of_fairness([1], [1], names=["a", "b"]), "names has 2 entries"),
+    (lambda: plotting.plot_comparison([{"cost": 1}]), "mapping with name, cost and balance"),
+    (lambda: plotting.plot_comparison([]), "at least one"),
+    (lambda: plotting.plot_embedding([[np.nan]], [0]), "1 value.s. that are not finite"),
+    (lambda: plotting.plot_embedding([0.0], [0]), r"shape \(1,\), expected \(rows, features\)"),
+    (lambda: plotting.plot_embedding([[0.0]], [0, 1]), r"shape \(2,\), expected \(1,\)"),
+    (lambda: plotting.plot_profiles([[0.0]], ["gold"]), "whole numbers from 0"),
+    (lambda: plotting.plot_anchors([[0.0]], masses=[-1.0]), "no negative number"),
+    (lambda: plotting.plot_convergence([]), "0 record"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_INPUT)
+def test_bad_input_is_refused_with_its_reason(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "fairanchor\[report\]"'):
+        plotting.plot_composition([0, 1], ["a", "b"])
+
+
+def test_importing_the_module_does_not_import_matplotlib():
+    code = "import sys, fairanchor.plotting, fairanchor.report; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
