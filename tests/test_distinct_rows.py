@@ -139,15 +139,27 @@ def test_stand_in_samples_weigh_as_much_as_what_they_stand_for():
     def cell_of(block):
         return 2 * block.group_codes + (block.X[:, 0] > 0.5)
 
-    samples = stand_in_samples(rows, n, cell_of, np.bincount(cell).astype(float))
-    assert len(samples) == 2
-    assert 4 * samples[0].n_rows <= samples[1].n_rows
+    samples = stand_in_samples(rows, rows, cell_of, np.bincount(cell).astype(float))
+    assert [sample.n_rows for sample in samples] == [25_000]
     for sample in samples:
         np.testing.assert_allclose(sample.group_sizes, rows.group_sizes)
         own = 2 * sample.group_codes + (sample.X[:, 0] > 0.5)
         np.testing.assert_allclose(np.bincount(own, weights=sample.weights), np.bincount(cell))
 
 
+def test_a_group_with_few_distinct_rows_is_in_the_samples_with_all_of_them():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(60_000, 1)), rng.integers(50, size=(60_000, 1))])
+    codes = np.repeat([0, 1], 60_000)
+    rows = MemoryRows(X, codes, 2)
+    distinct = distinct_rows(rows)
+    for sample in stand_in_samples(rows, distinct):
+        own = sample.group_codes == 1
+        assert_array_equal(np.sort(sample.X[own, 0]), np.arange(50))
+        order = np.argsort(sample.X[own, 0])
+        assert_array_equal(sample.weights[own][order], np.bincount(X[60_000:, 0].astype(int)))
+
+
 def test_a_small_table_has_no_stand_in():
     rows = lattice(0)
-    assert stand_in_samples(rows, rows.n_rows) == []
+    assert stand_in_samples(rows, rows) == []

@@ -39,7 +39,7 @@ from fairanchor.graph import (
 )
 from fairanchor.graph._row_solvers import choose_row_solver
 from fairanchor.graph._targets import TARGETS
-from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
+from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
 SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
 # Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
@@ -286,6 +286,7 @@ default="population"
         return cls(n_clusters, clusterer=clusterer, alpha=alpha, **(setting | parameters))
 
     @fit_context(prefer_skip_nested_validation=False)
+    @with_one_blas_thread
     def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Cluster the rows.
 
@@ -320,7 +321,7 @@ default="population"
             distinct=distinct,
         )  # fmt: skip
         nearest = nearest_anchor_finder(anchors.points, anchors.group_codes, groups.n_groups)
-        samples = stand_in_samples(rows, distinct.n_rows, nearest, anchors.masses)
+        samples = stand_in_samples(rows, distinct, nearest, anchors.masses)
 
         # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
         weighted = self.anchor_weights == "mass"

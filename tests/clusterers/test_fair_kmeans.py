@@ -147,7 +147,7 @@ def test_the_best_of_several_starts_is_kept():
 def test_starts_that_compete_on_a_sample_still_label_all_rows(monkeypatch):
     X, groups = make_data(5, n=600)
     everywhere = fit(X, groups, n_init=4)
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (120, 30))
+    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (100, 15))
     monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
     competed = fit(X, groups, n_init=4)
     assert len(competed.labels_) == 600
@@ -434,7 +434,7 @@ def test_a_group_of_one_row_among_many():
 
 def test_a_group_of_one_row_that_the_samples_miss(monkeypatch):
     monkeypatch.setattr("fairanchor.assignment._free_sizes.SAMPLE_ROWS", 60)
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (60,))
+    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (40,))
     monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
     X, groups = make_data(2)
     for row in (0, 5, 100, 239):

@@ -309,7 +309,7 @@ def test_number_of_threads_does_not_change_a_bit():
 
 def test_start_on_a_sample_ends_at_the_same_optimum():
     case = Case(13, n=40_000, m=8, c=3, h=2, alpha=1.0)
-    samples = stand_in_samples(case.rows(), case.n)
+    samples = stand_in_samples(case.rows(), case.rows())
     assert 0 < samples[0].n_rows < case.n
     result = case.solve(tol=1e-10, samples=samples)
     assert result.converged

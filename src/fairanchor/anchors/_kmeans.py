@@ -7,7 +7,7 @@ from fairanchor.clusterers._fair_lloyd import plain_lloyd
 from fairanchor.rows import map_in_threads
 
 # A hundred rows per anchor place it well enough; the masses come from all rows.
-SAMPLE_ROWS = 5_000
+SAMPLE_ROWS = 2_500
 SAMPLE_ROWS_PER_ANCHOR = 100
 MAX_ITER = 20
 

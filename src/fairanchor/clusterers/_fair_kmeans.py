@@ -28,12 +28,12 @@ from fairanchor.clusterers._fair_lloyd import (
     settle,
 )
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
+from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
 # Rows from which seeds are drawn.
 SEEDING_ROWS = 20_000
 # Starts that are followed to the end, where not all are: with more rows than this.
-N_FINALISTS = 2
+N_FINALISTS = 3
 EXACT_ROWS = 2_000
 # Least number of runs of plain k-means.
 PLAIN_RUNS = 10
@@ -145,6 +145,7 @@ default="k-means"
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @with_one_blas_thread
     def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Cluster the rows.
 
@@ -176,7 +177,7 @@ default="k-means"
             n_jobs=self.n_jobs,
         )
         distinct = distinct_rows(rows)
-        samples = stand_in_samples(rows, distinct.n_rows)
+        samples = stand_in_samples(rows, distinct)
         best = self._best_start(rows, distinct, samples, scale)
         labels = distinct.spread(best.labels, best.split)
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
@@ -263,7 +264,7 @@ default="k-means"
         first, *larger = samples or [distinct]
         starts = list(self._starts(samples[0] if samples else rows, first, scale))
         finalists = [Settled(start) for start in starts]
-        if samples or (len(starts) > 1 and first.n_rows > EXACT_ROWS):
+        if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
             settled = [settle(first, start, **options) for start in starts]
             finalists = _cheapest_different(settled, N_FINALISTS)
         for sample in larger:

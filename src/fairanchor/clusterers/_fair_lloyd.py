@@ -1,7 +1,7 @@
 """Lloyd's algorithm, plain and fair: the engine of `FairKMeans` and of the refinement.
 
 A fair step assigns all rows to the given centres at the least cost among proportional
-assignments, and moves the centres to the means. If the step with new sizes does not
+assignments, and moves the centres to the means. Once a step with new sizes does not
 lower the cost, the sizes of the step before are kept: with these the exact transport
 cannot be worse than the labels it starts from. So the cost never rises.
 """
@@ -65,6 +65,8 @@ class LloydResult:
 def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free=None):
     """Alternate fair assignments and means until the cost falls by less than ``tol`` of itself.
 
+    Or until a move of the centres shows that it would.
+
     Parameters
     ----------
     rows : MemoryRows
@@ -84,27 +86,29 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free
     -------
     result : LloydResult
     """
-    current = None
+    current, kept = None, np.inf
     cost_path = []
     converged = False
+    sizes_are_free = targets is None
     scores = np.empty((rows.n_rows, len(centers)))
-    for iteration in range(max_iter + 1):  # noqa: B007  the last one is reported
+    for iteration in range(max_iter + 1):
         write_scores(rows, centers, scores)
-        if targets is not None:
-            step_targets, start = targets, None if current is None else current.prices
-        else:
-            free = free_sizes(scores, rows.group_codes, rows.weights, rows.n_groups, free)
-            step_targets, start = proportional_targets(rows, free.sizes, min_size), -free.prices
-        step = assign_to_centers(rows, centers, scores, step_targets, start=start)
-        if current is not None and targets is None:
+        if current is not None:
             kept = -total_score(rows, scores, current.labels, current.split)
+        if sizes_are_free:
+            free = free_sizes(scores, rows.group_codes, rows.weights, rows.n_groups, free)
+            wanted = proportional_targets(rows, free.sizes, min_size)
+            step = assign_to_centers(rows, centers, scores, wanted, start=-free.prices)
+            # Sizes of a sample stop paying before the centres have settled: the last ones stay.
+            sizes_are_free = step.cost <= kept
+        if not sizes_are_free:
+            given = (targets,) if current is None else (current.targets, current.totals)
+            start = None if current is None else current.prices
+            step = assign_to_centers(rows, centers, scores, *given, start=start)
+            # Weights can make the rounding of the very same totals come out dearer.
             if step.cost > kept:
-                given = (current.targets, current.totals)
-                step = assign_to_centers(rows, centers, scores, *given, start=current.prices)
-                # Weights can make the rounding of the very same totals come out dearer.
-                if step.cost > kept:
-                    converged = True
-                    break
+                converged = True
+                break
         if current is not None and step.cost >= current.cost * (1.0 - tol):
             converged = True
             if step.cost <= current.cost:
@@ -114,6 +118,10 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free
         current = step
         cost_path.append(step.cost)
         centers = means_of(rows, step.labels, centers, step.split)
+        if _is_settled(step.totals.sum(axis=1), centers - step.centers, step.cost, tol):
+            iteration += 1  # the move that shows it has been made
+            converged = True
+            break
     return replace(current, n_iter=iteration, converged=converged, cost_path=cost_path)
 
 
@@ -143,8 +151,18 @@ def settle(sample, centers, *, max_iter, tol, free=None):
         if settled is not None and cost >= settled.cost * (1.0 - tol):
             break
         settled = Settled(centers, cost, free)
+        if _is_settled(free.sizes, moved - centers, cost, tol):
+            break
         centers = moved
     return settled
+
+
+def _is_settled(sizes, moves, cost, tol):
+    """Whether the last move of the centres lowers the cost by less than half of ``tol`` of it.
+
+    The next assignment lowers it by about as much again: too little to be worth a sweep.
+    """
+    return float(sizes @ (moves**2).sum(axis=1)) < 0.5 * tol * cost
 
 
 def _shared_means(rows, scores, free, centers):

@@ -54,8 +54,9 @@ class NewtonSolver:
         max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         allowed = allowed_anchors(problem, targets)
         multipliers, curvature = np.zeros(targets.shape), None
-        for stage in [*samples, rows]:
-            row_solver = choose_row_solver(problem, stage, multipliers, targets)
+        for number, stage in enumerate([*samples, rows]):
+            if number <= 1:  # after the first stage the multipliers are about what they will be
+                row_solver = choose_row_solver(problem, rows, multipliers, targets)
             ascent = _DualAscent(problem, stage, targets, allowed, row_solver)
             # The error of a sample adds to that of its solution.
             tol = self.tol if stage is rows else 0.25 * self.tol

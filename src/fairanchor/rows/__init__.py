@@ -6,7 +6,13 @@ so that every sum has the same bits on one thread and on many.
 """
 
 from fairanchor.rows._distinct import DistinctRows, distinct_rows
-from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows, map_in_threads
+from fairanchor.rows._memory import (
+    BLOCK_ROWS,
+    Block,
+    MemoryRows,
+    map_in_threads,
+    with_one_blas_thread,
+)
 from fairanchor.rows._stand_in import stand_in_samples
 
 __all__ = [
@@ -17,4 +23,5 @@ __all__ = [
     "distinct_rows",
     "map_in_threads",
     "stand_in_samples",
+    "with_one_blas_thread",
 ]

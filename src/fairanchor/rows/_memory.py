@@ -3,7 +3,7 @@
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -138,6 +138,17 @@ def map_in_threads(function, items, n_jobs):
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+
+
+def with_one_blas_thread(method):
+    """Run a method with one BLAS thread: idle ones would wait busily and take a core from ours."""
+
+    @wraps(method)
+    def limited(*args, **kwargs):
+        with _thread_pools().limit(limits=1, user_api="blas"):
+            return method(*args, **kwargs)
+
+    return limited
 
 
 @cache

@@ -7,24 +7,27 @@ over all rows.
 import numpy as np
 
 from fairanchor._sampling import spread_sample
+from fairanchor.rows._memory import MemoryRows
 
-# Sizes of the samples, and the least number of rows of a group in them.
+# Sizes of the samples, and the least number of rows of a group in each.
 SAMPLE_ROWS = 100_000, 25_000, 6_000
 LEAST_ROWS_PER_GROUP = 2_000
+# How much smaller than what comes next a sample must be to save anything.
+GROWTH = 6
 
 
-def stand_in_samples(rows, n_distinct, cell_of=None, cell_weights=None):
-    """Samples of every group, each at least four times larger than the one before.
+def stand_in_samples(rows, distinct, cell_of=None, cell_weights=None):
+    """Samples of every group, each several times larger than the one before.
 
-    Their weights sum to each group's. With cells they are post-stratified: the sampled rows
-    of a cell weigh as much as all its rows, so that a sample says little about the rows'
-    places but what is known anyway.
+    Their weights sum to each group's; a group with few distinct rows is there with all of them.
+    With cells they are post-stratified: the sampled rows of a cell weigh as much as all its
+    rows, so that a sample says little about the rows' places but what is known anyway.
 
     Parameters
     ----------
     rows : MemoryRows
-    n_distinct : int
-        How many of the rows differ: a table with few of them has no samples.
+    distinct : MemoryRows
+        The same rows, equal ones merged or not.
     cell_of : callable, default=None
         Gives the cell of each row of a block; no cell has rows of two groups.
     cell_weights : ndarray, default=None
@@ -33,28 +36,53 @@ def stand_in_samples(rows, n_distinct, cell_of=None, cell_weights=None):
     Returns
     -------
     samples : list of MemoryRows
-        From small to large.
+        From small to large; none of a small table.
     """
-    samples, n_larger = [], n_distinct
+    samples, n_larger = [], distinct.n_rows
     for n_sample in SAMPLE_ROWS:
         per_group = max(n_sample // rows.n_groups, LEAST_ROWS_PER_GROUP)
-        if 4 * sum(min(len(own), per_group) for own in rows.members) <= n_larger:
-            samples.append(_stand_in_rows(rows, per_group, cell_of, cell_weights))
-            n_larger = samples[-1].n_rows
+        if GROWTH * sum(min(len(own), per_group) for own in distinct.members) <= n_larger:
+            sample = _drawn(rows, distinct, per_group)
+            if cell_of is not None:
+                sample = _post_stratified(sample, cell_of, cell_weights)
+            samples.append(_scaled_to(rows.group_sizes, sample))
+            n_larger = sample.n_rows
     return samples[::-1]
 
 
-def _stand_in_rows(rows, rows_per_group, cell_of, cell_weights):
-    chosen = [own[spread_sample(len(own), rows_per_group)] for own in rows.members]
-    sample = rows.subset(np.sort(np.concatenate(chosen)))
-    weights = sample.weights
-    if cell_of is not None:
-        cells = np.concatenate([cell_of(block) for block in sample.blocks()])
-        sampled = np.bincount(cells, weights=weights, minlength=len(cell_weights))
-        weights = weights * _ratio(cell_weights, sampled)[cells]
-    # Cells without a sampled row are left to the rest of their group.
-    group_weights = np.bincount(sample.group_codes, weights=weights, minlength=rows.n_groups)
-    return sample.weighted(weights * _ratio(rows.group_sizes, group_weights)[sample.group_codes])
+def _drawn(rows, distinct, rows_per_group):
+    """Rows of each group, evenly by number: equal ones as often as they occur, or merged."""
+    drawn, merged = [], []
+    for own, own_distinct in zip(rows.members, distinct.members, strict=True):
+        if len(own_distinct) <= rows_per_group:
+            merged.append(own_distinct)
+        else:
+            drawn.append(own[spread_sample(len(own), rows_per_group)])
+    parts = [
+        source.subset(np.sort(np.concatenate(chosen)))
+        for source, chosen in [(rows, drawn), (distinct, merged)]
+        if chosen
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    X, codes, weights = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("X", "group_codes", "weights")
+    )
+    return MemoryRows(X, codes, rows.n_groups, weights=weights, n_jobs=rows.n_jobs)
+
+
+def _post_stratified(sample, cell_of, cell_weights):
+    cells = np.concatenate([cell_of(block) for block in sample.blocks()])
+    sampled = np.bincount(cells, weights=sample.weights, minlength=len(cell_weights))
+    return sample.weighted(sample.weights * _ratio(cell_weights, sampled)[cells])
+
+
+def _scaled_to(group_sizes, sample):
+    """The sample with the weight of all rows; cells without a row are left to their group."""
+    return sample.weighted(
+        sample.weights * _ratio(group_sizes, sample.group_sizes)[sample.group_codes]
+    )
 
 
 def _ratio(total, part):
