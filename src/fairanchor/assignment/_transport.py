@@ -230,17 +230,15 @@ class _Group:
         labels = np.empty(n_rows, dtype=np.int64)
         margins = np.empty(n_rows, dtype=np.int64)
         slack = 0.5 if self.whole else 1e-9 * self._weight_of(slice(None)).sum()
-        n_band, last_excess = 0, np.inf
+        least_band = LEAST_BAND
         while True:
             kernels.prefer(self.scores, self.rows, scale, LOWEST, prices, labels, margins)
             load = self._load(labels)
             excess = np.abs(load - self.totals).sum() / 2
             if excess <= slack:
                 return labels, {}
-            # Prices that came closer have earned a band by what is left; others a wider one.
-            least = LEAST_BAND if excess <= 0.5 * last_excess else max(4 * n_band, LEAST_BAND)
-            n_band = max(least, int(BAND_FACTOR * excess * n_rows / load.sum()))
-            last_excess = excess
+            n_band = max(least_band, int(BAND_FACTOR * excess * n_rows / load.sum()))
+            least_band *= 4  # in the end all rows, which needs no proof
             if n_band >= n_rows:
                 band, width = np.arange(n_rows), kernels.UNREACHED
             else:
