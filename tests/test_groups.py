@@ -375,3 +375,18 @@ def test_dates_keep_their_names():
     codes, unknown = codes_of_known_groups(dates[1:], groups.public_names, 2)
     assert codes.tolist() == [1, 0]
     assert unknown == {}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([-100, 100, 100], dtype=np.int8),
+        np.array([-30_000, 30_000, 30_000], dtype=np.int16),
+        np.array([2**63 + 5, 2**63 + 7, 2**63 + 7], dtype=np.uint64),
+        np.array([-(2**63), -(2**63) + 1, -(2**63) + 1]),
+    ],
+)
+def test_integers_at_the_ends_of_their_type_keep_their_names(values):
+    groups = check_groups(values, 3)
+    assert_array_equal(groups.codes, [1, 0, 0])
+    assert [int(name) for name in groups.public_names] == [int(values[0]), int(values[1])]

@@ -105,7 +105,8 @@ default="population"
     assignment : {"balanced", "argmax"}, default="balanced"
         Exact counts, or each row's largest soft label, which keeps no promise.
     refine : int or "auto", default="auto"
-        Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others.
+        Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others. On
+        large tables as many are taken on samples before, which leaves few for all rows.
         With the population as target the sizes are free in these steps. They change the labels,
         not the anchor graph and its soft labels.
     min_cluster_size : float or "auto", default="auto"
@@ -120,7 +121,8 @@ default="population"
     solver : {"newton", "admm"}, default="newton"
         The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
     max_iter : int, default=None
-        Largest number of sweeps of the solver over the rows; by default 100.
+        Largest number of sweeps of the solver over the rows, and over each sample that large
+        tables start from; by default 100.
     tol : float, default=1e-3
         Largest error of a cell's soft mass, relative to its group's size.
     n_jobs : int, default=None
@@ -161,8 +163,8 @@ default="population"
     converged_ : bool
         Whether the anchor graph met its tolerance.
     n_iter_ : int
-        Sweeps of the solver over all rows; those over the sample that large tables start from are
-        not counted.
+        Sweeps of the solver over all rows; those over the samples that large tables start from
+        are not counted.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     history_ : list of dict
@@ -315,13 +317,13 @@ default="population"
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
         # 1. Fair anchor generation: every group gets its seats, every anchor its mass.
-        distinct = distinct_rows(rows) if self.solver == "newton" else rows
+        solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
+        distinct = distinct_rows(rows) if solver.is_exact else rows  # ADMM's residuals count rows
         anchors = select_anchors(
             rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed,
             distinct=distinct,
         )  # fmt: skip
-        nearest = nearest_anchor_finder(anchors.points, anchors.group_codes, groups.n_groups)
-        samples = stand_in_samples(rows, distinct, nearest, anchors.masses)
+        samples = self._samples(rows, distinct, anchors)
 
         # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
         weighted = self.anchor_weights == "mass"
@@ -335,8 +337,7 @@ default="population"
         )
         summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
         targets = fairness_targets(self.fairness, summary, groups, unit=units.weight)
-        check_targets(targets, summary, groups, feasible=self.solver != "admm")
-        solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
+        check_targets(targets, summary, groups, feasible=solver.is_exact)
         graph = solver.solve(problem, distinct, targets, samples)
         warn_not_converged(graph)
 
@@ -345,7 +346,7 @@ default="population"
         refined = self._refined(distinct, samples, assignment, targets, min_size, refine)
 
         self.clusterer_ = fitted
-        self._store_graph(distinct, units, anchors, problem, graph)
+        self._store_graph(units, anchors, problem, graph)
         self._store_assignment(rows, distinct, groups, units, targets, assignment, refined)
         self._store_model(distinct, groups, problem, targets, graph, refined)
         if isinstance(self.fairness, str):
@@ -526,6 +527,16 @@ default="population"
             )
         return self.refine
 
+    def _samples(self, rows, distinct, anchors):
+        """Samples that stand for all rows; cells are known where every group has anchors."""
+        options = {"least_rows": 50 * self.n_clusters}
+        if len(np.unique(anchors.group_codes)) == rows.n_groups:
+            options["cell_of"] = nearest_anchor_finder(
+                anchors.points, anchors.group_codes, rows.n_groups
+            )
+            options["cell_weights"] = anchors.masses
+        return stand_in_samples(rows, distinct, **options)
+
     def _refined(self, rows, samples, assignment, targets, min_size, n_steps):
         """Result of the fair Lloyd steps, or None if there are none."""
         if n_steps == 0:
@@ -547,7 +558,7 @@ default="population"
             targets=None if free else targets,
         )
 
-    def _store_graph(self, rows, units, anchors, problem, graph):
+    def _store_graph(self, units, anchors, problem, graph):
         """Attributes of the anchors and of the anchor graph, in the user's units."""
         scale = units.length
         self.anchor_indices_ = anchors.indices
@@ -585,7 +596,7 @@ default="population"
     def _store_model(self, rows, groups, problem, targets, graph, refined):
         """What `predict` needs, in the units of the scaled rows."""
         # ADMM excludes no anchor: its zero targets are met as nearly as all others.
-        exact = self.solver == "newton"
+        exact = SOLVERS[self.solver].is_exact
         allowed = targets > 0 if exact else np.ones_like(targets, dtype=bool)
         allowed |= targets.sum(axis=0) == 0
         multipliers, row_solver = graph.multipliers, graph.row_solver

@@ -276,9 +276,11 @@ def _is_narrow(values):
 def _encode_narrow(values):
     """Codes by value, without sorting the rows."""
     lowest = values.min()
-    offsets = (values - lowest).astype(np.int64)
+    # The difference of a narrow type may wrap, which is right again without a sign.
+    offsets = (values - lowest).view(f"u{values.itemsize}").astype(np.int64)
     present = np.bincount(offsets) > 0
-    return (np.cumsum(present) - 1)[offsets], (np.flatnonzero(present) + int(lowest)).tolist()
+    names = [int(lowest) + offset for offset in np.flatnonzero(present).tolist()]
+    return (np.cumsum(present) - 1)[offsets], names
 
 
 def _sorted_by_name(present, distinct):

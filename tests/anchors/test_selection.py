@@ -333,3 +333,10 @@ def test_given_rows_that_cannot_be_anchors_are_refused(given, message):
 def test_numbers_of_anchors_that_cannot_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         select(make_rows(), **options)
+
+
+def test_kmeans_anchors_of_a_table_whose_rows_come_in_turns():
+    """Forty values in turn: every fortieth row would be one and the same value."""
+    rows = MemoryRows((np.arange(100_000) % 40)[:, None] * 1.0, np.zeros(100_000, np.int64), 1)
+    chosen = select_kmeans(rows, np.array([20]), seed=0)
+    assert len(np.unique(rows.X[chosen])) > 15

@@ -178,3 +178,10 @@ def test_a_sample_has_one_row_from_each_stretch(n_rows, at_most):
 def test_a_sample_of_a_periodic_table_has_every_phase_equally_often(period):
     phases = np.bincount(spread_sample(500_000, 20_000) % period, minlength=period)
     assert_allclose(phases, 20_000 / period, rtol=0.2)
+
+
+def test_thousands_of_groups_start_from_scratch():
+    rng = np.random.default_rng(0)
+    codes = np.concatenate([np.arange(8_100), np.arange(100)])
+    sizes = free_sizes(rng.normal(size=(8_200, 2)), codes, np.ones(8_200), 8_100).sizes
+    assert_allclose(sizes.sum(), 8_200)

@@ -404,3 +404,21 @@ def test_a_row_that_outweighs_every_total_still_goes_to_one_cluster():
     weights, totals = np.array([100.0, 1.0]), np.full(3, 101 / 3)
     result = one_group(scores, totals, weights)
     assert_rounded_from_the_linear_program(scores, weights, totals, result)
+
+
+def test_totals_that_no_labelling_has_are_refused():
+    with pytest.raises(
+        ValueError, match=r"group 0 sum to 9 over the clusters, but its rows weigh 20"
+    ):
+        one_group(np.zeros((20, 3)), np.array([3, 3, 3]))
+
+
+def test_a_cluster_without_a_total_gets_no_row_however_light():
+    weights = np.append(1e11, np.ones(49))
+    scores = np.tile([0.0, 0.0, 1.0], (50, 1))
+    result = one_group(scores, np.array([1e11, 49.0, 0.0]), weights)
+    assert not np.any(result.labels == 2)
+    weights[1:] = 0.0
+    scores[1:, 2] = 1e9
+    result = one_group(scores, np.array([1e11, 0.0, 0.0]), weights)
+    assert_array_equal(result.labels, 0)

@@ -325,6 +325,8 @@ def weights_of_rows(
     is_free = np.empty(m, dtype=np.bool_)
     free, dropped = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     L = np.empty((m, m))
+    support, own_z, K = np.empty(m + 1, dtype=np.int64), np.empty(m + 1), np.empty((m + 2, m + 2))
+    residual, u, column, work = np.empty(m + 1), np.empty(m + 2), np.empty(m + 2), np.empty(m + 2)
     for i in range(products.shape[0]):
         r = group_codes[i]
         for j in range(m):
@@ -335,7 +337,9 @@ def weights_of_rows(
             L, x, e,
         )  # fmt: skip
         if not solved:
-            alone = slice(i, i + 1)
-            _active_set.weights_of_rows(
-                products[alone], group_codes[alone], Q, half_prices, tolerance, Z[alone]
+            size, _, _ = _active_set.solve_row(
+                b, Q, tolerance, support, own_z, K, work, residual, u, column
             )
+            Z[i] = 0.0
+            for a in range(size):
+                Z[i, support[a]] = own_z[a]

@@ -27,13 +27,13 @@ LINE_SEARCH_TOLERANCE = 0.05
 
 
 @njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _start(x, start, unknowns):
+def _start(x, slopes, constants, unknowns):
     """Write the unknowns (p, nu) that an affine function of x gives."""
     d = x.shape[0]
     for k in range(d + 1):
-        unknowns[k] = start[d, k]
+        unknowns[k] = constants[k]
     for j in range(d):
-        row, value = start[j], x[j]
+        row, value = slopes[j], x[j]
         for k in range(d + 1):
             unknowns[k] += value * row[k]
 
@@ -210,7 +210,7 @@ def _keeps_support(level, change):
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def solve_row(
-    x, half_prices, start, HT, products, all_products, alpha,
+    x, half_prices, slopes, constants, HT, products, all_products, alpha,
     unknowns, level, change, positive, step, chosen, W,
 ):  # fmt: skip
     """Solve one row's program; ``max(0, level) / alpha`` are its weights, W is factorised.
@@ -222,7 +222,7 @@ def solve_row(
     solved : bool
     """
     d, m = HT.shape
-    _start(x, start, unknowns)
+    _start(x, slopes, constants, unknowns)
     _levels(unknowns, half_prices, HT, level)
     size = 0
     for _ in range(MAX_STEPS):
@@ -332,20 +332,20 @@ def _linear_term(x, half_prices, HT, b):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _cell(b, Q, starts):
+def _cell(b, Q, slopes):
     """Which of the starts a row takes: that of the anchor which is best alone."""
-    return best_vertex(b, Q) if starts.shape[1] > 1 else 0
+    return best_vertex(b, Q) if slopes.shape[0] > 1 else 0
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    X, group_codes, weights, active, H, HT, products, all_products, Q, alpha, half_prices, starts,
-    anchor_labels, tolerance, largest, soft_labels, mass, curvature, value,
+    X, group_codes, weights, active, H, HT, products, all_products, Q, alpha, half_prices, slopes,
+    constants, anchor_labels, tolerance, largest, soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """As `_active_set.sweep`, for rows measured from the anchors' centre.
 
-    ``starts[r, j]`` is the affine function of a row of group r with the best anchor j at which
-    its iteration starts; there may be only one for all anchors.
+    ``slopes[j]`` and ``constants[r, j]`` are the affine function of a row of group r with the best
+    anchor j at which its iteration starts; there may be only one for all anchors.
     Rows with a linear term above ``largest``, whose weights would be differences of large
     numbers, and those that are not solved within the step limit, are left to the active set.
     """
@@ -364,8 +364,9 @@ def sweep(
         x, prices = X[i], half_prices[r]
         size, solved = 0, False
         if _linear_term(x, prices, HT, b) <= largest:
+            k = _cell(b, Q, slopes)
             size, solved = solve_row(
-                x, prices, starts[r, _cell(b, Q, starts)], HT, products, all_products, alpha,
+                x, prices, slopes[k], constants[r, k], HT, products, all_products, alpha,
                 unknowns, level, change, z, step, chosen, W,
             )  # fmt: skip
         if solved:
@@ -389,7 +390,19 @@ def sweep(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def weights_of_rows(
-    X, group_codes, HT, products, all_products, Q, alpha, half_prices, starts, tolerance, largest, Z
+    X,
+    group_codes,
+    HT,
+    products,
+    all_products,
+    Q,
+    alpha,
+    half_prices,
+    slopes,
+    constants,
+    tolerance,
+    largest,
+    Z,
 ):
     """Write the anchor weights of each row of a block."""
     d, m = HT.shape
@@ -402,8 +415,9 @@ def weights_of_rows(
         r = group_codes[i]
         solved = False
         if _linear_term(X[i], half_prices[r], HT, b) <= largest:
+            k = _cell(b, Q, slopes)
             _, solved = solve_row(
-                X[i], half_prices[r], starts[r, _cell(b, Q, starts)], HT, products, all_products,
+                X[i], half_prices[r], slopes[k], constants[r, k], HT, products, all_products,
                 alpha, unknowns, level, change, positive, step, chosen, W,
             )  # fmt: skip
         if solved:

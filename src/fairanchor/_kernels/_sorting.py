@@ -1,12 +1,20 @@
 """Counting sort of rows by small integers."""
 
+import numpy as np
 from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE
 
 
+def split_by_code(codes, n_codes):
+    """The rows of each code, increasing: a list of index arrays."""
+    order, ends = np.empty(len(codes), dtype=np.int64), np.empty(n_codes, dtype=np.int64)
+    _sort_by_code(codes, order, ends)
+    return np.split(order, ends[:-1])
+
+
 @njit(nogil=True, cache=NUMBA_CACHE)
-def sort_by_code(codes, order, ends):
+def _sort_by_code(codes, order, ends):
     """Write the rows by code, in their order within a code, and where each code's rows end."""
     ends[:] = 0
     for i in range(codes.shape[0]):

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
+from fairanchor._sampling import spread_sample
 from fairanchor.clusterers._fair_lloyd import plain_lloyd
 from fairanchor.rows import map_in_threads
 
@@ -28,13 +29,14 @@ def _select_in_group(rows, members, quota, seed):
     if quota == 0 or quota >= len(candidates):
         # Rows without weight take the seats that are left.
         return np.concatenate([candidates, members[weightless]])[:quota]
-    step = -(-len(candidates) // max(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * int(quota)))
-    sample = rows.subset(candidates[::step], n_jobs=1)
+    n_sample = max(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * int(quota))
+    chosen = candidates[spread_sample(len(candidates), n_sample)]
+    sample = rows.subset(chosen, threaded=False)
     centers, _ = kmeans_plusplus(
         sample.X, int(quota), sample_weight=sample.weights, random_state=seed
     )
     centers, _ = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
-    return candidates[::step][_medoids(sample.X, centers)]
+    return chosen[_medoids(sample.X, centers)]
 
 
 def _medoids(X, centers):

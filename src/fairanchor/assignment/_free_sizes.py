@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._kernels._free_sizes import maximise
-from fairanchor._kernels._sorting import sort_by_code
+from fairanchor._kernels._sorting import split_by_code
 from fairanchor._kernels._transport import score_differences
 from fairanchor._sampling import spread_sample_by_weight
 
@@ -52,9 +52,7 @@ class FreeSizes:
     temperature: float = 0.0
 
 
-def free_sizes(
-    scores, group_codes, weights, n_groups, start=None, *, mass_tolerance=MASS_TOLERANCE
-):
+def free_sizes(scores, group_codes, weights, n_groups, start=None):
     """Sizes of the cheapest proportional assignment, from a start's prices if there is one.
 
     Parameters
@@ -66,8 +64,6 @@ def free_sizes(
     n_groups : int
     start : FreeSizes, default=None
         Of a similar problem, such as the previous iteration's.
-    mass_tolerance : float
-        Largest error of a cell's mass, relative to its group's weight.
 
     Returns
     -------
@@ -84,16 +80,15 @@ def free_sizes(
     if mean == 0.0:  # every row is tied: any sizes cost the same
         return FreeSizes(np.full(n_clusters, total_weight / n_clusters), prices)
     shares = np.bincount(codes, weights=weights) / weights.sum()
-    own, temperature = prices[:, present], FIRST_TEMPERATURE * mean
     if start is not None:
         own = start.prices[:, present]
-    elif len(scores) > 4 * START_ROWS:
-        own = _start_on_few(scores, codes, weights, len(shares))
-    if start is not None or len(scores) > 4 * START_ROWS:
-        own, temperature = own - (own @ shares)[:, None], 4 * LAST_TEMPERATURE * median
+    else:
+        start = _start_on_few(scores, codes, weights, len(shares))
+        own = prices[:, present] if start is None else start.prices
+    own = np.ascontiguousarray(own - (own @ shares)[:, None])
+    temperature = FIRST_TEMPERATURE * mean if start is None else 4 * LAST_TEMPERATURE * median
     # Nothing much finer than a row survives the rounding.
-    tolerance = np.maximum(mass_tolerance * weights.sum() * shares, 0.05 * weights.mean())
-    own = np.ascontiguousarray(own)
+    tolerance = np.maximum(MASS_TOLERANCE * weights.sum() * shares, 0.05 * weights.mean())
     while True:
         own, sizes = maximise(
             scores, codes, weights, shares, own, temperature, tolerance, MAX_STEPS
@@ -107,16 +102,16 @@ def free_sizes(
 
 
 def _start_on_few(scores, codes, weights, n_groups):
-    """Prices of the same program on a few rows of each group."""
-    order, ends = np.empty(len(codes), dtype=np.int64), np.empty(n_groups, dtype=np.int64)
-    sort_by_code(codes, order, ends)
+    """Solution of the same program on a few rows of each group; None if these are not few."""
     few, few_weights = [], []
-    for own in np.split(order, ends[:-1]):
+    for own in split_by_code(codes, n_groups):
         rows, own_weights = spread_sample_by_weight(weights[own], START_ROWS // n_groups + 1)
         few.append(own[rows])
         few_weights.append(own_weights)
     few = np.concatenate(few)
-    return free_sizes(scores[few], codes[few], np.concatenate(few_weights), n_groups).prices
+    if 4 * len(few) > len(scores):
+        return None
+    return free_sizes(scores[few], codes[few], np.concatenate(few_weights), n_groups)
 
 
 def _sample(scores, group_codes, weights, n_groups):

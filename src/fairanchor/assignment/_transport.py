@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fairanchor._kernels import _transport as kernels
-from fairanchor._kernels._sorting import sort_by_code
+from fairanchor._kernels._sorting import split_by_code
 from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.assignment._rounding import largest_remainder
 from fairanchor.assignment._split_rows import place_pieces, round_by_slots
@@ -95,10 +95,8 @@ def transport(scores, group_codes, totals, *, weights=None, copies=False, start=
     result : TransportResult
     """
     n_clusters, n_groups = totals.shape
+    _check_totals(totals, np.bincount(group_codes, weights=weights, minlength=n_groups))
     resolutions = _resolutions(scores)
-    order = np.empty(len(scores), dtype=np.int64)
-    ends = np.empty(n_groups, dtype=np.int64)
-    sort_by_code(group_codes, order, ends)
     groups = [
         _Group(
             scores,
@@ -108,7 +106,7 @@ def transport(scores, group_codes, totals, *, weights=None, copies=False, start=
             whole=weights is None or copies,
             start=None if start is None else start[:, r],
         )
-        for r, rows in enumerate(np.split(order, ends[:-1]))
+        for r, rows in enumerate(split_by_code(group_codes, n_groups))
     ]
     labels = np.empty(len(scores), dtype=np.int32)
     prices = np.zeros((n_clusters, n_groups))
@@ -121,6 +119,18 @@ def transport(scores, group_codes, totals, *, weights=None, copies=False, start=
         n_fractional += len(solution.split)
         splits |= {int(group.rows[row]): parts for row, parts in solution.split.items()}
     return TransportResult(labels, prices, gap, n_fractional, splits if copies else {})
+
+
+def _check_totals(totals, group_weights):
+    """Refuse totals that no labelling has."""
+    columns = totals.sum(axis=0)
+    wrong = ~np.isclose(columns, group_weights, rtol=1e-6, atol=0.5 * (totals.dtype.kind == "i"))
+    if wrong.any():
+        r = int(np.argmax(wrong))
+        raise ValueError(
+            f"The totals of group {r} sum to {columns[r]:g} over the clusters, but its rows weigh "
+            f"{group_weights[r]:g}: every row has exactly one label."
+        )
 
 
 def transport_rows(rows, scores, totals, start=None):
@@ -184,12 +194,13 @@ class _Group:
             return self._solve_counted(resolutions)
         counted = self.weights > 0
         if not counted.any():
-            labels = self.scores[self.rows].argmax(axis=1)
+            labels = self.scores[self.rows].argmax(axis=1)  # all totals are zero
             return _GroupSolution(labels, np.zeros(len(self.totals)), 0.0, {})
         part = replace(self, rows=self.rows[counted], weights=self.weights[counted])
         solution = part._solve_counted(resolutions)
         # Rows without weight go where the prices of the others send them.
-        labels = (self.scores[self.rows] + solution.prices).argmax(axis=1)
+        priced = np.where(self.totals > 0, self.scores[self.rows] + solution.prices, -np.inf)
+        labels = priced.argmax(axis=1)
         labels[counted] = solution.labels
         numbers = np.flatnonzero(counted)
         split = {int(numbers[row]): parts for row, parts in solution.split.items()}
@@ -229,7 +240,8 @@ class _Group:
         prices = self._starting_prices(scale)
         labels = np.empty(n_rows, dtype=np.int64)
         margins = np.empty(n_rows, dtype=np.int64)
-        slack = 0.5 if self.whole else 1e-9 * self._weight_of(slice(None)).sum()
+        # Below the lightest row: a cluster without a total must not be left with one.
+        slack = 0.5 if self.whole else min(1e-9 * self.weights.sum(), 0.5 * self.weights.min())
         least_band = LEAST_BAND
         while True:
             kernels.prefer(self.scores, self.rows, scale, LOWEST, prices, labels, margins)

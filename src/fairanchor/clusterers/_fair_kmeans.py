@@ -32,9 +32,9 @@ from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_on
 
 # Rows from which seeds are drawn.
 SEEDING_ROWS = 20_000
-# Starts that are followed to the end, where not all are: with more rows than this.
-N_FINALISTS = 3
+# Distinct rows up to which all starts are followed to the end, and how many beyond.
 EXACT_ROWS = 2_000
+N_FINALISTS = 3
 # Least number of runs of plain k-means.
 PLAIN_RUNS = 10
 
@@ -66,9 +66,10 @@ default="k-means"
         Where the fair iterations start: at the centres of plain k-means (the best different
         ones of at least ten runs), at its seeds, at random rows, or at given centres.
     n_init : int, default=10
-        Number of starts, of which the cheapest is kept; one if ``init`` is an array. Beyond
-        2,000 rows they compete with fractional assignments, on large data on a sample, and
-        the two best, on large data the best, are followed with whole ones.
+        Number of starts, of which the cheapest is kept; one if ``init`` is an array. With
+        weights, or beyond 2,000 distinct rows, they compete with fractional assignments, on
+        large data on a sample, and the three best, on large data the best, are followed with
+        whole ones.
     max_iter : int, default=100
         Largest number of times that the centres move.
     tol : float, default=1e-4
@@ -177,7 +178,7 @@ default="k-means"
             n_jobs=self.n_jobs,
         )
         distinct = distinct_rows(rows)
-        samples = stand_in_samples(rows, distinct)
+        samples = stand_in_samples(rows, distinct, least_rows=50 * self.n_clusters)
         best = self._best_start(rows, distinct, samples, scale)
         labels = distinct.spread(best.labels, best.split)
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
@@ -262,7 +263,7 @@ default="k-means"
         options = {"max_iter": self.max_iter, "tol": self.tol}
         min_size = 0.0 if rows.is_weighted else 1.0
         first, *larger = samples or [distinct]
-        starts = list(self._starts(samples[0] if samples else rows, first, scale))
+        starts = list(self._starts(rows, first, scale))
         finalists = [Settled(start) for start in starts]
         if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
             settled = [settle(first, start, **options) for start in starts]
@@ -278,7 +279,7 @@ default="k-means"
         return _cheapest_different(results, 1)[0]
 
     def _starts(self, rows, distinct, scale):
-        """Centres to start from: seeds are drawn from the rows, and settle on distinct ones."""
+        """Centres to start from: seeds are drawn from all rows, and settle on some."""
         if not isinstance(self.init, str):
             centers = check_array(self.init, dtype=np.float64, copy=True)
             expected = (self.n_clusters, rows.n_features)
@@ -292,7 +293,8 @@ default="k-means"
         random_state = check_random_state(self.random_state)
         if self.init == "random":
             for _ in range(self.n_init):
-                chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False)
+                shares = rows.weights / rows.total
+                chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False, p=shares)
                 yield rows.X[chosen]
             return
         if self.init == "k-means++":

@@ -19,9 +19,6 @@ from fairanchor.assignment import (
 )
 from fairanchor.assignment._free_sizes import FreeSizes, free_sizes
 
-# Error of the masses, relative to a group's weight, that centres of a sample do not notice.
-SETTLE_TOLERANCE = 1e-3
-
 
 @dataclass(frozen=True)
 class LloydResult:
@@ -145,8 +142,7 @@ def settle(sample, centers, *, max_iter, tol, free=None):
     scores = np.empty((sample.n_rows, len(centers)))
     for _ in range(max_iter + 1):
         write_scores(sample, centers, scores)
-        given = (scores, sample.group_codes, sample.weights, sample.n_groups, free)
-        free = free_sizes(*given, mass_tolerance=SETTLE_TOLERANCE)
+        free = free_sizes(scores, sample.group_codes, sample.weights, sample.n_groups, free)
         moved, cost = _shared_means(sample, scores, free, centers)
         if settled is not None and cost >= settled.cost * (1.0 - tol):
             break

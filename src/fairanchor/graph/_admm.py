@@ -12,6 +12,7 @@ so one matrix and two small tables carry the whole iteration, to the same digits
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -43,6 +44,8 @@ class ADMMSolver:
         Every so many iterations the penalty is multiplied (divided) by ``factor`` if the primal
         residual exceeds ``ratio`` times the dual one (or the reverse).
     """
+
+    is_exact: ClassVar[bool] = False
 
     max_iter: int | None = None
     tol: float = 1e-3

@@ -10,6 +10,8 @@ a c × c second derivative: everything a trust-region Newton step needs.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +32,8 @@ class NewtonSolver:
     tol : float
         Largest ``|mass - targets|`` of a cell, relative to its group's weight.
     """
+
+    is_exact: ClassVar[bool] = True
 
     max_iter: int | None = None
     tol: float = 1e-3
@@ -183,16 +187,14 @@ class _DualAscent:
             "mass_error": float(np.abs(state.mass - self.targets).max()),
         }
 
-    @property
+    @cached_property
     def _constant(self):
         """The rows' squared norms, which the kernels leave out."""
-        if not hasattr(self, "_squares"):
-            center = self.problem.center
-            (squares,) = self.rows.sum(
-                lambda block: (block.weights @ ((block.X - center) ** 2).sum(axis=1),)
-            )
-            self._squares = float(squares)
-        return self._squares
+        center = self.problem.center
+        (squares,) = self.rows.sum(
+            lambda block: (block.weights @ ((block.X - center) ** 2).sum(axis=1),)
+        )
+        return float(squares)
 
     def _result(self, state, limit, history):
         errors = np.abs(state.mass - self.targets)

@@ -77,6 +77,7 @@ class ActiveSetRows:
         self.problem = problem
 
     def at(self, multipliers, allowed):
+        """The solver at these multipliers, for the anchors that groups are allowed to use."""
         return _PricedActiveSet(self.problem, self.problem.half_prices(multipliers, allowed))
 
 
@@ -108,21 +109,22 @@ class ResidualRows:
         self.H = np.ascontiguousarray(problem.H)
         self.HT = np.ascontiguousarray(problem.H.T)
         # (h, 1) of every anchor, and the lower triangles of their outer products.
-        bordered = np.column_stack([problem.H, np.ones(m)])
-        lower = np.tril_indices(bordered.shape[1])
-        self.products = np.ascontiguousarray(bordered[:, lower[0]] * bordered[:, lower[1]])
+        self.bordered = np.column_stack([problem.H, np.ones(m)])
+        lower = np.tril_indices(self.bordered.shape[1])
+        self.products = self.bordered[:, lower[0]] * self.bordered[:, lower[1]]
         self.all_products = self.products.sum(axis=0)
         self.typical_supports = np.ones((1, m)) if typical_supports is None else typical_supports
-        self._tabulate_starts(bordered, self.typical_supports)
+        self._tabulate_starts(self.typical_supports)
 
-    def _tabulate_starts(self, bordered, supports):
+    def _tabulate_starts(self, supports):
         """Unknowns of a typical support S: ``W_S^-1 (alpha (x, 1) + sum of price_j (h_j, 1))``."""
         alpha, d = self.problem.alpha, self.H.shape[1]
         ridge = alpha * np.diag(np.append(np.ones(d), 0.0))
-        W = np.einsum("kj,jp,jq->kpq", supports, bordered, bordered, optimize=True) + ridge
-        inverses = np.linalg.inv(W)
-        self.start_slopes = alpha * inverses
-        self.starts_by_price = supports[:, :, None] * (bordered @ inverses)
+        bordered = self.bordered
+        self.start_inverses = np.empty((len(supports), d + 1, d + 1))
+        for k, support in enumerate(supports):
+            W = bordered.T @ (support[:, None] * bordered) + ridge
+            self.start_inverses[k] = np.linalg.inv(W)
 
     def learned(self, rows, multipliers, allowed):
         """The same solver with starts from the solutions of some rows."""
@@ -140,34 +142,40 @@ class ResidualRows:
         return ResidualRows(self.problem, supports.astype(np.float64))
 
     def at(self, multipliers, allowed):
+        """The solver at these multipliers, for the anchors that groups are allowed to use."""
         half_prices = self.problem.half_prices(multipliers, allowed)
         finite = np.where(allowed, half_prices, 0.0)
-        n_starts = len(self.start_slopes)
-        starts = np.empty((len(allowed), n_starts, *self.start_slopes.shape[1:]))
-        starts[:] = self.start_slopes
-        starts[:, :, -1] += np.einsum("rj,kjd->rkd", finite, self.starts_by_price)
-        return _PricedResidual(self.problem, half_prices, self, starts)
+        alpha, d = self.problem.alpha, self.H.shape[1]
+        right = np.stack([(self.typical_supports * own) @ self.bordered for own in finite])
+        right[:, :, d] += alpha
+        constants = np.einsum("rkp,kpq->rkq", right, self.start_inverses)
+        slopes = alpha * self.start_inverses[:, :d]
+        return _PricedResidual(self.problem, half_prices, self, slopes, constants)
 
 
 @dataclass(frozen=True)
 class _PricedResidual(_PricedRows):
+    """Starts are affine functions of a row: slopes by typical support, constants by group too."""
+
     solver: ResidualRows
-    starts: np.ndarray
+    slopes: np.ndarray
+    constants: np.ndarray
 
     def _sweep(self, block, active, *sums):
         solver, problem = self.solver, self.problem
         return _residual.sweep(
             block.X - problem.center, block.group_codes, block.weights, active, solver.H,
             solver.HT, solver.products, solver.all_products, problem.Q, problem.alpha,
-            self.half_prices, self.starts, problem.anchor_labels, TOLERANCE, self._largest, *sums,
+            self.half_prices, self.slopes, self.constants, problem.anchor_labels, TOLERANCE,
+            self._largest, *sums,
         )  # fmt: skip
 
     def _weights(self, block, Z):
         solver, problem = self.solver, self.problem
         _residual.weights_of_rows(
             block.X - problem.center, block.group_codes, solver.HT, solver.products,
-            solver.all_products, problem.Q, problem.alpha, self.half_prices, self.starts,
-            TOLERANCE, self._largest, Z,
+            solver.all_products, problem.Q, problem.alpha, self.half_prices, self.slopes,
+            self.constants, TOLERANCE, self._largest, Z,
         )  # fmt: skip
 
     @property
@@ -192,6 +200,7 @@ class PivotingRows:
         self.cluster_curvature = self.cluster_M @ one_hot
 
     def at(self, multipliers, allowed):
+        """The solver at these multipliers, for the anchors that groups are allowed to use."""
         return _PricedPivoting(
             self.problem,
             self.problem.half_prices(multipliers, allowed),
@@ -259,6 +268,8 @@ def choose_row_solver(problem, rows, multipliers, targets):
     priced = solver.at(multipliers, allowed)
     s = sum(np.count_nonzero(priced.weights(block)) for block in sample.blocks()) / sample.n_rows
     work = {ActiveSetRows: _active_set_work(m, s), PivotingRows: _pivoting_work(m, s)}
+    if mean_square > LARGEST_TERM * problem.alpha:
+        del work[PivotingRows]  # it would leave all rows to the active set
     if residual_form:
         work[ResidualRows] = _residual_work(m, d, s)
     best = min(work, key=work.get)

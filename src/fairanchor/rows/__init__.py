@@ -1,4 +1,4 @@
-"""Where the rows live, and the only two verbs that touch them: map and sum over blocks.
+"""Where the rows live, and the two verbs that sweep over them: map and sum over blocks.
 
 A *block* is a run of ``BLOCK_ROWS`` consecutive rows. Its boundaries depend on the row
 number only, never on the number of threads, and results are combined in block order,

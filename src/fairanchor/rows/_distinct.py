@@ -7,13 +7,11 @@ to look at one of them only, with their number as weight.
 import numpy as np
 
 from fairanchor._kernels import _distinct as kernels
-from fairanchor._kernels._sorting import sort_by_code
-from fairanchor._sampling import spread_sample
+from fairanchor._kernels._sorting import split_by_code
 from fairanchor.rows._memory import MemoryRows, map_in_threads
 
-# Rows looked at before all are, and the least share of them that must have an equal.
+# Rows looked at before all are.
 SAMPLE_ROWS = 2**15
-LEAST_SAMPLE_SHARE = 1 / 64
 # More distinct rows than this share of all save less than finding them takes.
 LARGEST_SHARE = 0.85
 PART_BITS = 6
@@ -53,11 +51,15 @@ class DistinctRows(MemoryRows):
             Distinct row to a list of (cluster, number of copies).
         """
         spread = labels[self.place]
-        for row, parts in split.items():
-            copies = np.flatnonzero(self.place == row)
-            ordered = sorted(parts)
-            numbers = np.rint([number for _, number in ordered]).astype(np.int64)
-            spread[copies] = np.repeat([cluster for cluster, _ in ordered], numbers)
+        if not split:
+            return spread
+        copies = np.flatnonzero(np.isin(self.place, list(split)))
+        copies = copies[np.argsort(self.place[copies], kind="stable")]
+        turns = []
+        for row in sorted(split):
+            for cluster, number in sorted(split[row]):
+                turns += [cluster] * round(number)
+        spread[copies] = turns
         return spread
 
 
@@ -67,9 +69,12 @@ def distinct_rows(rows):
     Rows are equal if their group and all features are. Rows with weights are left alone:
     two of them cannot share one label's rounding.
     """
-    if rows.is_weighted or rows.n_rows < 2 or _looks_distinct(rows):
+    if rows.is_weighted or rows.n_rows < 2:
         return rows
-    first = _first_equal(rows)
+    hashes = _hashes(rows)
+    if _distinct_share(hashes) > LARGEST_SHARE:
+        return rows
+    first = _first_equal(rows, hashes)
     is_first = first == np.arange(rows.n_rows)
     n_distinct = int(np.count_nonzero(is_first))
     if n_distinct > LARGEST_SHARE * rows.n_rows:
@@ -79,15 +84,7 @@ def distinct_rows(rows):
     return DistinctRows(rows, np.flatnonzero(is_first), number[first])
 
 
-def _looks_distinct(rows):
-    sample = rows.subset(spread_sample(rows.n_rows, SAMPLE_ROWS))
-    first = _first_equal(sample)
-    n_repeated = np.count_nonzero(first != np.arange(sample.n_rows))
-    return n_repeated < LEAST_SAMPLE_SHARE * sample.n_rows
-
-
-def _first_equal(rows):
-    """For every row an earlier row that equals it, or itself; the first one, but for collisions."""
+def _hashes(rows):
     bits = rows.X.view(np.uint64)
     hashes = np.empty(rows.n_rows, dtype=np.uint64)
     rows.map(
@@ -96,19 +93,28 @@ def _first_equal(rows):
         ),
         [hashes],
     )
-    order = np.empty(rows.n_rows, dtype=np.int64)
-    ends = np.empty(2**PART_BITS, dtype=np.int64)
-    sort_by_code((hashes >> np.uint64(64 - PART_BITS)).astype(np.int64), order, ends)
+    return hashes
+
+
+def _distinct_share(hashes):
+    """Share of distinct rows, from those whose hash is small: copies are all in or all out."""
+    share = min(1.0, SAMPLE_ROWS / len(hashes))
+    sample = hashes[hashes <= np.uint64(share * (2**64 - 1025))]
+    return len(np.unique(sample)) / len(sample) if len(sample) else 1.0
+
+
+def _first_equal(rows, hashes):
+    """For every row an earlier row that equals it, or itself; the first one, but for collisions."""
+    parts = split_by_code((hashes >> np.uint64(64 - PART_BITS)).astype(np.int64), 2**PART_BITS)
     first = np.empty(rows.n_rows, dtype=np.int64)
 
     def find(members):
         kernels.first_equal_hashes(hashes, members, first)
 
-    for _ in map_in_threads(find, np.split(order, ends[:-1]), rows.n_jobs):
+    for _ in map_in_threads(find, parts, rows.n_jobs):
         pass
     # A row whose first row is changed here is first for nobody, so threads do not meet.
     rows.map(
-        lambda block, _: kernels.confirm(rows.X, rows.group_codes, block.start, block.stop, first),
-        [first],
+        lambda block: kernels.confirm(rows.X, rows.group_codes, block.start, block.stop, first), []
     )
     return first

@@ -9,7 +9,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from fairanchor._kernels._sorting import sort_by_code
+from fairanchor._kernels._sorting import split_by_code
 
 BLOCK_ROWS = 4096
 
@@ -80,17 +80,14 @@ class MemoryRows:
     @cached_property
     def members(self):
         """The rows of each group, increasing: a list of index arrays."""
-        order = np.empty(self.n_rows, dtype=np.int64)
-        ends = np.empty(self.n_groups, dtype=np.int64)
-        sort_by_code(self.group_codes, order, ends)
-        return np.split(order, ends[:-1])
+        return split_by_code(self.group_codes, self.n_groups)
 
     def blocks(self):
         """All blocks in row order."""
         return map(self._block, range(0, self.n_rows, BLOCK_ROWS))
 
-    def subset(self, indices, *, n_jobs="same"):
-        """The rows at ``indices``, as rows of their own."""
+    def subset(self, indices, *, threaded=True):
+        """The rows at ``indices``, as rows of their own, swept by as many threads or by one."""
         has_weights = self.is_weighted or self.has_copies
         return MemoryRows(
             np.ascontiguousarray(self.X[indices]),
@@ -98,7 +95,7 @@ class MemoryRows:
             self.n_groups,
             weights=self.weights[indices] if has_weights else None,
             copies=self.has_copies,
-            n_jobs=self.n_jobs if n_jobs == "same" else n_jobs,
+            n_jobs=self.n_jobs if threaded else 1,
         )
 
     def spread(self, labels, split):

@@ -6,7 +6,7 @@ over all rows.
 
 import numpy as np
 
-from fairanchor._sampling import spread_sample
+from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.rows._memory import MemoryRows
 
 # Sizes of the samples, and the least number of rows of a group in each.
@@ -16,7 +16,7 @@ LEAST_ROWS_PER_GROUP = 2_000
 GROWTH = 6
 
 
-def stand_in_samples(rows, distinct, cell_of=None, cell_weights=None):
+def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights=None):
     """Samples of every group, each several times larger than the one before.
 
     Their weights sum to each group's; a group with few distinct rows is there with all of them.
@@ -28,6 +28,8 @@ def stand_in_samples(rows, distinct, cell_of=None, cell_weights=None):
     rows : MemoryRows
     distinct : MemoryRows
         The same rows, equal ones merged or not.
+    least_rows : int
+        Least number of rows of a sample.
     cell_of : callable, default=None
         Gives the cell of each row of a block; no cell has rows of two groups.
     cell_weights : ndarray, default=None
@@ -40,7 +42,7 @@ def stand_in_samples(rows, distinct, cell_of=None, cell_weights=None):
     """
     samples, n_larger = [], distinct.n_rows
     for n_sample in SAMPLE_ROWS:
-        per_group = max(n_sample // rows.n_groups, LEAST_ROWS_PER_GROUP)
+        per_group = max(max(n_sample, least_rows) // rows.n_groups + 1, LEAST_ROWS_PER_GROUP)
         if GROWTH * sum(min(len(own), per_group) for own in distinct.members) <= n_larger:
             sample = _drawn(rows, distinct, per_group)
             if cell_of is not None:
@@ -51,24 +53,19 @@ def stand_in_samples(rows, distinct, cell_of=None, cell_weights=None):
 
 
 def _drawn(rows, distinct, rows_per_group):
-    """Rows of each group, evenly by number: equal ones as often as they occur, or merged."""
-    drawn, merged = [], []
+    """Rows of each group as often as they occur or weigh; all distinct ones where these are few."""
+    parts = []
     for own, own_distinct in zip(rows.members, distinct.members, strict=True):
         if len(own_distinct) <= rows_per_group:
-            merged.append(own_distinct)
+            chosen = distinct.subset(own_distinct)
+            parts.append((chosen.X, chosen.group_codes, chosen.weights))
+        elif rows.is_weighted:
+            places, weights = spread_sample_by_weight(rows.weights[own], rows_per_group)
+            parts.append((rows.X[own[places]], rows.group_codes[own[places]], weights))
         else:
-            drawn.append(own[spread_sample(len(own), rows_per_group)])
-    parts = [
-        source.subset(np.sort(np.concatenate(chosen)))
-        for source, chosen in [(rows, drawn), (distinct, merged)]
-        if chosen
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    X, codes, weights = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("X", "group_codes", "weights")
-    )
+            chosen = own[spread_sample(len(own), rows_per_group)]
+            parts.append((rows.X[chosen], rows.group_codes[chosen], np.ones(len(chosen))))
+    X, codes, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return MemoryRows(X, codes, rows.n_groups, weights=weights, n_jobs=rows.n_jobs)
 
 
