@@ -181,3 +181,35 @@ def test_warnings_before_an_error_are_not_lost(folder, run):
     result = run("fit", "odd.csv", *FIT[2:], code=1)
     assert "Warning: The column 'number' has the numbers 0 to 899" in result.stderr
     assert "Error: The column 'empty' has 899 missing values" in result.stderr
+
+
+def test_an_output_that_is_an_input_or_another_output_is_refused(folder, run):
+    before = (folder / "people.csv").read_bytes()
+    result = run(*FIT, "-o", "./people.csv", "--force", code=2)
+    assert "is an input" in result.stderr
+    assert (folder / "people.csv").read_bytes() == before
+    result = run(*FIT, "--model", "./m.npz", "--report", "m.npz", "--force", code=2)
+    assert "Two outputs would be written to" in result.stderr
+
+
+def test_a_damaged_arrow_file_is_refused_not_followed(folder):
+    """Offsets that point anywhere would end the process."""
+    code = """
+import numpy as np, pyarrow as pa
+from pyarrow import feather
+from fairanchor.tables._read import open_table
+feather.write_feather(pa.table({"g": ["a", "bb", "ccc"] * 100}), "whole.arrow", "uncompressed")
+whole = open("whole.arrow", "rb").read()
+for place in np.random.default_rng(0).integers(len(whole), size=300).tolist():
+    damaged = bytearray(whole)
+    damaged[place] ^= 0xFF
+    open("damaged.arrow", "wb").write(bytes(damaged))
+    try:
+        source = open_table("damaged.arrow")
+        source.read(source.columns)["g"].dictionary_encode()
+    except (ValueError, OSError, KeyError):
+        pass
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder.path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

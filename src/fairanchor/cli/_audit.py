@@ -1,5 +1,7 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
+import math
+
 import click
 
 from fairanchor.cli._common import (
@@ -73,6 +75,8 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     their number is said.
     """
     run = Run(quiet)
+    if min_relative_balance is not None and math.isnan(min_relative_balance):
+        raise click.UsageError("--min-relative-balance is not a number.")
     check_outputs(None, report, force=force)
     with run.step("read", f"Reading {show_source(labels)}"):
         clusters, groups, n_without = _load(labels, options)

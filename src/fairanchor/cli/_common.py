@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 import time
 import warnings
@@ -103,7 +104,7 @@ def missing_policy(choices):
         raise click.UsageError(str(error)) from None
 
 
-def check_outputs(table=None, *files, force):
+def check_outputs(table=None, *files, force, inputs=()):
     """Refuse now what could not be written in the end.
 
     Parameters
@@ -114,15 +115,23 @@ def check_outputs(table=None, *files, force):
         Outputs that must be files.
     force : bool
         Whether files may be replaced.
+    inputs : sequence of str or None
+        Files that are read, and must not be replaced even so.
     """
     from fairanchor.tables import check_output
+    from fairanchor.tables._files import is_device
 
     if "-" in files:
         raise click.UsageError("Only labels can go to standard output (-): name a file.")
     given = [path for path in (table, *files) if path is not None]
-    repeated = {path for path in given if given.count(path) > 1}
-    if repeated:
-        raise click.UsageError(f"Two outputs would be written to {sorted(repeated)[0]}.")
+    # Files by what they are, not by how their path is written; a device takes any number.
+    targets = [os.path.realpath(path) for path in given if path != "-" and not is_device(path)]
+    for path in given:
+        if path != "-" and targets.count(os.path.realpath(path)) > 1:
+            raise click.UsageError(f"Two outputs would be written to {path}.")
+    for path in inputs:
+        if path not in (None, "-") and os.path.realpath(path) in targets:
+            raise click.UsageError(f"{path} is an input: an output must have another name.")
     for path in given:
         check_output(path, force=force)
 
@@ -175,7 +184,11 @@ class Run:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             progress.add_task(description, total=None)
             yield

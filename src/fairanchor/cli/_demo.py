@@ -8,12 +8,13 @@ import click
 @click.command(epilog="Example: fairanchor demo --rows 20000 --seed 1")
 @click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1))
 @click.option(
     "--save", type=click.Path(), help="Also write the generated table: .csv, .parquet ..."
 )
+@click.option("--force", is_flag=True, help="Replace the file that --save names.")
 @click.option("--jobs", default=-1, type=int, help="Threads; -1, the default, means all cores.")
-def demo(rows, clusters, seed, save, jobs):
+def demo(rows, clusters, seed, save, force, jobs):
     """Cluster the synthetic Zafar data, with and without fairness, and compare.
 
     The data are generated: two features, one sensitive attribute of two groups that is
@@ -28,7 +29,7 @@ def demo(rows, clusters, seed, save, jobs):
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features
     if save is not None:
-        _save(save, X, group)
+        _save(save, X, group, force)
     model = AnchorFairClustering(clusters, random_state=seed, n_jobs=jobs)
     # The first fit of an installation compiles the kernels; they are kept on disk.
     model.fit(X[:2000], sensitive_features=group[:2000])
@@ -45,13 +46,13 @@ def demo(rows, clusters, seed, save, jobs):
     _print_comparison(X, group, plain, plain_seconds, model, fair_seconds)
 
 
-def _save(path, X, group):
+def _save(path, X, group, force):
     import pyarrow as pa
 
     from fairanchor.tables import write_table
 
     table = pa.table({"x": X[:, 0], "y": X[:, 1], "group": group})
-    write_table(table, path)
+    write_table(table, path, force=force)
     click.echo(f"Written: {path} with the columns x, y and group")
 
 

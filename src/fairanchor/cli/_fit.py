@@ -118,7 +118,7 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     if as_json and output == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     run = Run(quiet)
-    check_outputs(output, model, report, force=force)
+    check_outputs(output, model, report, force=force, inputs=[source])
     _check_suffix(output)
 
     with run.step("read", f"Reading {show_source(source)}"):

@@ -55,7 +55,7 @@ def predict(model, source, output, id_column, unknown_groups, jobs, force, quiet
     from fairanchor.tables._write import check_format
 
     run = Run(quiet)
-    check_outputs(output, force=force)
+    check_outputs(output, force=force, inputs=[source, model])
     check_format(output)
     with run.step("read", f"Reading {show_source(source)}"):
         estimator = _load_model(model, unknown_groups, jobs)

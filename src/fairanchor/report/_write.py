@@ -5,6 +5,8 @@ import stat
 import tempfile
 from pathlib import Path
 
+from fairanchor.tables._files import is_device
+
 
 def check_target(path, *, force):
     """Refuse an output path that cannot, or must not, be written."""
@@ -15,7 +17,7 @@ def check_target(path, *, force):
         raise FileNotFoundError(
             f"{path} cannot be written: the folder {path.parent} does not exist."
         )
-    if path.exists() and not force:
+    if path.exists() and not force and not is_device(path):
         raise FileExistsError(
             f"{path} exists already and is left as it is: use force=True (--force on the command "
             "line) to replace it, or give another name."
@@ -29,6 +31,9 @@ def write_text(path, text, *, force=False):
     Whatever goes wrong, a full disk included, an older file of that name stays as it was.
     """
     path = check_target(path, force=force)
+    if is_device(path):  # to be written to, not to be replaced
+        path.write_text(text, encoding="utf-8")
+        return
     # A link keeps pointing at its file, which is what gets replaced.
     final = path.resolve()
     handle, temporary = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".tmp", dir=final.parent)

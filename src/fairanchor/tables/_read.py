@@ -176,7 +176,10 @@ def _opened_ipc(data, title, opener):
 
     def read(columns, text):
         try:
-            return reader.read_all().select(columns)
+            table = reader.read_all().select(columns)
+            # Offsets of a damaged file can point anywhere; using them would end the process.
+            table.validate(full=True)
+            return table
         except (pa.ArrowException, OSError) as error:
             raise _damaged(title, "Arrow", error) from None
 
