@@ -258,8 +258,9 @@ def test_no_sensitive_features_warns():
 
 def test_fewer_clusters_than_asked_are_split_with_a_warning():
     model = AnchorFairClustering(
-        3, clusterer=lambda X, g, k, *, sample_weight, random_state: np.zeros(len(X))
-    )
+        3, clusterer=lambda X, g, k, *, sample_weight, random_state: np.zeros(len(X)),
+        random_state=0,
+    )  # fmt: skip
     with pytest.warns(FairnessWarning, match="returned 1 clusters of anchors"):
         model.fit(NORMAL, sensitive_features=GROUPS)
     assert model.n_clusters_found_ == 3

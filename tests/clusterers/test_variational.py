@@ -183,7 +183,9 @@ def test_bound_updates_never_raise_the_soft_energy(seed, log_strength):
     assert (np.diff(energies) <= 0).all()
     S = dense_soft_labels(costs, codes, sharpness, prices)
     expected = soft_energy(S, costs, weights, codes, shares, 10.0**log_strength)
-    assert_allclose(energies[-1], expected, rtol=1e-7)
+    # The divergences are differences of numbers near one, times the strength.
+    rounding = 5e-15 * 10.0**log_strength
+    assert_allclose(energies[-1], expected, rtol=1e-7, atol=rounding)
 
 
 def dense_soft_labels(costs, codes, sharpness, prices):
