@@ -29,6 +29,7 @@ SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 @pytest.fixture(autouse=True)
 def _closed_figures():
+    plt.close("all")  # those of the examples in docstrings, which have no fixture
     yield
     plt.close("all")
 

@@ -3,10 +3,10 @@
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def update_weights(
     Z, products, group_codes, Q, rho, shift, prices, n_steps, gap_tolerance, curvature_tolerance,
     anchor_labels, cell_mass,
@@ -32,8 +32,7 @@ def update_weights(
     """
     m = Q.shape[0]
     squared_change = 0.0
-    c, old = np.empty(m), np.empty(m)
-    gradient, image = np.empty(m), np.empty(m)
+    c, old, gradient = np.empty(m), np.empty(m), np.empty(m)
     for i in range(Z.shape[0]):
         r = group_codes[i]
         z = Z[i]
@@ -45,30 +44,38 @@ def update_weights(
             for k in range(m):
                 total += Q[j, k] * z[k]
             gradient[j] = total
+        # Along a step both products with z change by known numbers: no pass over the anchors.
+        slope, linear = 0.0, 0.0
+        for j in range(m):
+            slope += gradient[j] * z[j]
+            linear += c[j] * z[j]
         for _ in range(n_steps):
             best = 0
             for j in range(1, m):
                 if gradient[j] < gradient[best]:
                     best = j
-            # Direction e_best - z; (Q + rho I) times it follows from the gradient itself.
-            gap, curvature = 0.0, 0.0
-            for j in range(m):
-                gap += gradient[j] * z[j]
-            gap -= gradient[best]
+            gap = slope - gradient[best]
             if gap <= gap_tolerance:
                 break
-            for j in range(m):
-                image[j] = Q[j, best] - (gradient[j] - c[j])
-                if j == best:
-                    image[j] += rho
-                    curvature += image[j]
-                curvature -= image[j] * z[j]
+            # Direction e_best - z; its image under Q + rho I follows from the gradient c + (Q +
+            # rho I)z itself.
+            at_best = gradient[best] - c[best]
+            image_of_best = Q[best, best] + rho - at_best
+            image_of_z = at_best - (slope - linear)
+            curvature = image_of_best - image_of_z
             if curvature <= curvature_tolerance:
                 break
             step = min(1.0, gap / curvature)
+            kept = 1.0 - step
+            slope = kept * (slope + step * image_of_z) + step * (
+                gradient[best] + step * image_of_best
+            )
+            linear = kept * linear + step * c[best]
+            toward = Q[best]
             for j in range(m):
-                z[j] -= step * z[j]
-                gradient[j] += step * image[j]
+                z[j] *= kept
+                gradient[j] += step * (toward[j] - (gradient[j] - c[j]))
+            gradient[best] += step * rho
             z[best] += step
         for j in range(m):
             difference = z[j] - old[j]

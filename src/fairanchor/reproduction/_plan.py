@@ -17,7 +17,7 @@ CONVERGENCE_METHOD = "spfc"
 
 # Seconds per row and anchor, one core: ADMM with 100 x 50 Frank-Wolfe steps; Newton; and Newton
 # on the rows beyond the sample from which large tables start.
-FAITHFUL_RATE = 2.3e-5
+FAITHFUL_RATE = 7.5e-6
 OURS_RATE = 1.0e-6
 OURS_LARGE_RATE = 1.5e-7
 SAMPLED_ROWS = 100_000
