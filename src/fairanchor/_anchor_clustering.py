@@ -13,18 +13,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
+from fairanchor._propagation import Refinement, propagate
 from fairanchor._scaling import power_of_two_scale
-from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, check_weights, fit_context
-from fairanchor.anchors import nearest_anchor_finder, select_anchors
+from fairanchor._sklearn_compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_weights,
+    fit_context,
+    set_feature_names,
+)
+from fairanchor.anchors import (
+    anchor_seats,
+    nearest_anchor_finder,
+    rows_to_draw,
+    select_anchors,
+)
 from fairanchor.assignment._propagate import ASSIGNMENTS
 from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
-from fairanchor.clusterers._fair_lloyd import (
-    cost_of,
-    distances_to,
-    fair_lloyd,
-    means_of,
-    settle,
-)
+from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
 from fairanchor.graph import (
@@ -39,13 +46,25 @@ from fairanchor.graph import (
 )
 from fairanchor.graph._row_solvers import choose_row_solver
 from fairanchor.graph._targets import TARGETS
-from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
+from fairanchor.metrics import balance_of_table
+from fairanchor.rows import (
+    ChunkedRows,
+    MemoryChunks,
+    MemoryRows,
+    _chunks,
+    draw_for_samples,
+    samples_of_drawn,
+    stand_in_samples,
+    with_one_blas_thread,
+)
+from fairanchor.rows._label_files import LabelsElsewhere
+from fairanchor.rows._open import kind_of, source_of
+from fairanchor.rows._stream import as_table
 
 SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
 # Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
 # would lose what it was chosen for.
 DEFAULT_REFINE = {"fair_kmeans": 20}
-REFINE_TOL = 1e-4
 
 
 class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClusterer):
@@ -318,12 +337,13 @@ default="population"
 
         # 1. Fair anchor generation: every group gets its seats, every anchor its mass.
         solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
-        distinct = distinct_rows(rows) if solver.is_exact else rows  # ADMM's residuals count rows
+        distinct = rows.merged() if solver.is_exact else rows  # ADMM's residuals count rows
+        drawn = self._drawn(rows, groups)
         anchors = select_anchors(
             rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed,
-            distinct=distinct,
+            distinct=distinct, drawn=drawn,
         )  # fmt: skip
-        samples = self._samples(rows, distinct, anchors)
+        samples = self._samples(rows, distinct, drawn, anchors)
 
         # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
         weighted = self.anchor_weights == "mass"
@@ -342,13 +362,15 @@ default="population"
         warn_not_converged(graph)
 
         # 4. Propagation: soft labels to labels whose counts are exact.
-        assignment = ASSIGNMENTS[self.assignment](graph.soft_labels, distinct, targets)
-        refined = self._refined(distinct, samples, assignment, targets, min_size, refine)
+        free = isinstance(self.fairness, str) and self.fairness == "population"
+        propagated = propagate(
+            self.assignment, graph, distinct, targets, samples, Refinement(refine, free, min_size)
+        )
 
         self.clusterer_ = fitted
         self._store_graph(units, anchors, problem, graph)
-        self._store_assignment(rows, distinct, groups, units, targets, assignment, refined)
-        self._store_model(distinct, groups, problem, targets, graph, refined)
+        self._store_assignment(rows, groups, units, propagated)
+        self._store_model(distinct, groups, problem, targets, graph, propagated)
         if isinstance(self.fairness, str):
             warn_if_small(self.counts_, min_size * units.weight)
         return self
@@ -478,9 +500,54 @@ default="population"
 
         save_model(self, path, force=force)
 
+    def write_labels(self, path, *, force=False):
+        """Write the labels of the rows that `fit` read from a dataset or a Dask collection.
+
+        A folder of Parquet files that have the names and the row order of the input's, with
+        the columns ``row`` (number of the row in its file) and ``cluster``. Labels are
+        computed in one more pass, chunk by chunk, and never gathered.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The folder, which appears when it is complete.
+        force : bool, default=False
+            Whether an existing folder of labels may be replaced.
+        """
+        self._labels_elsewhere().write(path, force=force)
+
+    def iter_labels(self):
+        """Labels of the rows that `fit` read from a dataset or a Dask collection.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_chunk_rows,)
+            Of one chunk after the other, in row order.
+        """
+        yield from self._labels_elsewhere()
+
+    def _labels_elsewhere(self):
+        check_is_fitted(self)
+        elsewhere = self.__dict__.get("_agreed")
+        if elsewhere is None:
+            raise ValueError(
+                "The rows were in memory: their labels are in labels_. Labels are written chunk by "
+                "chunk for datasets and Dask collections of more than one chunk."
+            )
+        return elsewhere
+
     def _as_rows(self, X, sensitive_features, sample_weight):
         """Checked rows, scaled by a power of two if squares would leave the range of doubles."""
+        source = None
+        if kind_of(X) is not None:
+            source = source_of(X, sensitive_features)
+            if source.n_rows > _chunks.CHUNK_ROWS:
+                return self._rows_elsewhere(source, sample_weight)
+            X, columns = source.read()
+            sensitive_features = as_table(columns) if columns else None
         X = check_rows(self, X)
+        if source is not None:
+            set_feature_names(self, source.feature_names, X.shape[1])
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
         weights = check_weights(sample_weight, X)
@@ -490,7 +557,31 @@ default="population"
             # Equal weights are counts in another unit, and counts can be met exactly.
             weights, units = None, _Units(units.length, weight=float(weights[0]))
         rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
+        if self._can_be_in_chunks() and weights is None:
+            rows = rows.in_chunks()
         return rows, groups, units
+
+    def _rows_elsewhere(self, source, sample_weight):
+        """Rows of a dataset or of a Dask collection, a chunk at a time."""
+        if sample_weight is not None:
+            raise ValueError(
+                "sample_weight is given for rows that are not in memory: weights are kept for "
+                "tables in memory only."
+            )
+        if not self._can_be_in_chunks():
+            raise ValueError(
+                f"solver={self.solver!r} with assignment={self.assignment!r} needs all rows in "
+                f"memory, and there are {source.n_rows:,}. Use solver='newton' and "
+                "assignment='balanced'."
+            )
+        check_n_clusters(self.n_clusters, source.n_rows)
+        opened = source.open(self.missing_groups, self.n_jobs)
+        set_feature_names(self, source.feature_names, opened.rows.n_features)
+        return opened.rows, opened.groups, _Units(length=opened.scale)
+
+    def _can_be_in_chunks(self):
+        """Whether nothing that was asked for needs all rows in memory at once."""
+        return SOLVERS[self.solver].is_exact and self.assignment == "balanced"
 
     def _new_rows(self, X, sensitive_features):
         """Checked new rows in the fitted scale, and the model that labels them."""
@@ -527,7 +618,18 @@ default="population"
             )
         return self.refine
 
-    def _samples(self, rows, distinct, anchors):
+    def _drawn(self, rows, groups):
+        """Rows in chunks are looked at once, for anchors and samples alike."""
+        if not isinstance(rows, ChunkedRows):
+            return None
+        wanted = np.zeros(rows.n_groups)
+        if isinstance(self.anchors, str):
+            given = (self.anchors, self.n_anchors, self.quotas, self.n_clusters)
+            seats = anchor_seats(groups, *given)
+            wanted = rows_to_draw(rows.group_sizes, self.anchors, seats)
+        return draw_for_samples(rows, least_rows=50 * self.n_clusters, least_per_group=wanted)
+
+    def _samples(self, rows, distinct, drawn, anchors):
         """Samples that stand for all rows; cells are known where every group has anchors."""
         options = {"least_rows": 50 * self.n_clusters}
         if len(np.unique(anchors.group_codes)) == rows.n_groups:
@@ -535,28 +637,9 @@ default="population"
                 anchors.points, anchors.group_codes, rows.n_groups
             )
             options["cell_weights"] = anchors.masses
+        if drawn is not None:
+            return samples_of_drawn(rows, drawn, **options)
         return stand_in_samples(rows, distinct, **options)
-
-    def _refined(self, rows, samples, assignment, targets, min_size, n_steps):
-        """Result of the fair Lloyd steps, or None if there are none."""
-        if n_steps == 0:
-            return None
-        free = isinstance(self.fairness, str) and self.fairness == "population"
-        zeros = np.zeros((self.n_clusters, rows.n_features))
-        centers = means_of(rows, assignment.labels, zeros, assignment.split)
-        sizes = None
-        for sample in samples[-2:] if free else ():
-            settled = settle(sample, centers, max_iter=n_steps, tol=REFINE_TOL, free=sizes)
-            centers, sizes = settled.centers, settled.free
-        return fair_lloyd(
-            rows,
-            centers,
-            free=sizes,
-            max_iter=n_steps,
-            tol=REFINE_TOL,
-            min_size=max(min_size, 0.0 if rows.is_weighted else 1.0),
-            targets=None if free else targets,
-        )
 
     def _store_graph(self, units, anchors, problem, graph):
         """Attributes of the anchors and of the anchor graph, in the user's units."""
@@ -572,28 +655,39 @@ default="population"
         self.n_iter_ = graph.n_iter
         self.history_ = graph.history_in_units_of(scale)
 
-    def _store_assignment(self, rows, distinct, groups, units, targets, assignment, refined):
+    def _store_assignment(self, rows, groups, units, propagated):
         """Attributes of the labels, tables with the groups in the order of ``groups_``."""
-        final = assignment if refined is None else refined
-        weights = rows.weights * units.weight if rows.is_weighted or units.weight != 1.0 else None
-        self._store_labels(distinct.spread(final.labels, final.split), groups, weights)
-        if refined is None:
-            zeros = np.zeros((self.n_clusters, rows.n_features))
-            centers = means_of(distinct, final.labels, zeros, final.split)
-            cost = cost_of(distinct, final.labels, centers, final.split)
+        if isinstance(propagated.labels, np.ndarray):
+            is_weighted = rows.is_weighted or units.weight != 1.0
+            weights = rows.weights * units.weight if is_weighted else None
+            self._store_labels(propagated.labels, groups, weights)
         else:
-            targets, centers, cost = refined.targets, refined.centers, refined.cost
+            self._store_agreed(rows, propagated.labels, groups, units)
         self._scale = scale = units.length
-        price_unit = 1.0 if refined is None else scale
-        self.targets_ = groups.to_public(targets) * units.weight
+        price_unit = scale if propagated.by_distance else 1.0
+        self.targets_ = groups.to_public(propagated.targets) * units.weight
         self.worst_violation_ = float(np.abs(self.counts_ - self.targets_).max())
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
-        self.assignment_prices_ = groups.to_public(final.prices) / price_unit / price_unit
-        self.assignment_gap_ = final.gap / price_unit / price_unit
-        self.cluster_centers_ = centers / scale
-        self.inertia_ = cost * units.weight / scale / scale
+        self.assignment_prices_ = groups.to_public(propagated.prices) / price_unit / price_unit
+        self.assignment_gap_ = propagated.gap / price_unit / price_unit
+        self.cluster_centers_ = propagated.centers / scale
+        self.inertia_ = propagated.cost * units.weight / scale / scale
 
-    def _store_model(self, rows, groups, problem, targets, graph, refined):
+    def _store_agreed(self, rows, agreed, groups, units):
+        """Labels that are a function of the rows: written out where the rows are in memory."""
+        self.groups_ = groups.public_names
+        self.counts_ = groups.to_public(agreed.totals)
+        if units.weight != 1.0:
+            self.counts_ = self.counts_ * units.weight
+        self.balance_ = balance_of_table(agreed.totals)
+        self._agreed = None
+        if isinstance(rows, MemoryChunks):
+            self.labels_ = np.concatenate(rows.each("labels", agreed.labels_of, small=False))
+        else:
+            self._agreed = LabelsElsewhere(rows, agreed)
+            self.__dict__.pop("labels_", None)
+
+    def _store_model(self, rows, groups, problem, targets, graph, propagated):
         """What `predict` needs, in the units of the scaled rows."""
         # ADMM excludes no anchor: its zero targets are met as nearly as all others.
         exact = SOLVERS[self.solver].is_exact
@@ -605,14 +699,14 @@ default="population"
         if row_solver is None:
             row_solver = choose_row_solver(problem, rows, multipliers, allowed.astype(float))
         scale = self._scale
-        price_unit = 1.0 if refined is None else scale
+        price_unit = scale if propagated.by_distance else 1.0
         self._model = AnchorModel(
             row_solver=row_solver,
             multipliers=groups.to_public(multipliers),
             allowed_cells=groups.to_public(allowed),
             prices=self.assignment_prices_ * price_unit * price_unit,
             centers=self.cluster_centers_ * scale,
-            by_distance=refined is not None,
+            by_distance=propagated.by_distance,
             shares=groups.to_public(rows.group_sizes) / rows.total,
         )
         self.multipliers_ = self._model.multipliers / scale / scale

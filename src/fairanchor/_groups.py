@@ -7,7 +7,7 @@ see have their columns in the sorted order of the names instead (``Groups.public
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -26,8 +26,8 @@ class Groups:
     ----------
     names : ndarray of shape (n_groups,), dtype object
         Names in canonical order; tuples when there were several sensitive columns.
-    codes : ndarray of shape (n_rows,), dtype int64
-        Group of each row, in ``0..n_groups-1``.
+    codes : ndarray of shape (n_rows,), dtype int64, or None
+        Group of each row, in ``0..n_groups-1``; None if the rows are elsewhere.
     sizes : ndarray of shape (n_groups,), dtype int64
         Number of rows of each group, never increasing.
     public_order : ndarray of shape (n_groups,), dtype int64
@@ -35,7 +35,7 @@ class Groups:
     """
 
     names: np.ndarray
-    codes: np.ndarray
+    codes: np.ndarray | None
     sizes: np.ndarray
     public_order: np.ndarray
 
@@ -169,13 +169,42 @@ def _check_n_rows(codes, n_rows):
 def _canonical(codes, names):
     sizes = np.bincount(codes, minlength=len(names))
     _, first_row = np.unique(codes, return_index=True)
-    order = np.lexsort((first_row, -sizes))
+    groups = groups_of_counts(names, sizes, first_row)
+    return replace(groups, codes=groups.public_order[codes])
+
+
+def groups_of_counts(names, sizes, first_rows):
+    """Groups of rows that are elsewhere: their codes are None.
+
+    Parameters
+    ----------
+    names : list
+        Sorted.
+    sizes, first_rows : ndarray of shape (n_groups,)
+        Number of rows of each group, and the number of its first row.
+    """
+    order = np.lexsort((first_rows, -sizes))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     canonical_names = np.empty(len(names), dtype=object)
     for code, name in enumerate(names):
         canonical_names[rank[code]] = name
-    return Groups(canonical_names, rank[codes], sizes[order], public_order=rank)
+    return Groups(canonical_names, None, sizes[order], public_order=rank)
+
+
+def sorted_names(names):
+    """Names of groups in the order of public tables: by value, column by column, missing last."""
+    is_joint = any(isinstance(name, tuple) for name in names)
+    columns = list(zip(*names, strict=True)) if is_joint else [names]
+    ranks = []
+    for values in columns:
+        distinct = list(dict.fromkeys(values))
+        present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
+        in_order = [distinct[code] for code in _sorted_by_name(present, distinct)]
+        rank = {value: place for place, value in enumerate([*in_order, None])}
+        ranks.append([rank[value] for value in values])
+    order = sorted(range(len(names)), key=lambda k: [rank[k] for rank in ranks])
+    return [names[k] for k in order]
 
 
 def _columns(sensitive_features):

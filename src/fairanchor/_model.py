@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from fairanchor._propagation import SoftLabelScorer
 from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.graph._row_solvers import (
     ActiveSetRows,
     PivotingRows,
     ResidualRows,
     allowed_anchors,
-    require_solved,
 )
 
 
@@ -69,26 +69,15 @@ class AnchorModel:
 
     def soft_labels(self, rows):
         """Weight of each row on the anchors of each cluster."""
-        soft_labels = np.empty((rows.n_rows, len(self.centers)))
-        everyone = np.ones(rows.n_groups, dtype=bool)
-        priced = self._priced_rows()
-
-        def kernel(block, out):
-            counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
-            require_solved(counts, len(block.X), self.row_solver.problem)
-
-        rows.map(kernel, [soft_labels])
-        return soft_labels
+        allowed = allowed_anchors(self.row_solver.problem, self.allowed_cells)
+        return SoftLabelScorer(self.row_solver, self.multipliers, allowed).scores(rows)
 
     def anchor_weights(self, rows):
         """Weight of each row on each anchor, as a sparse matrix built block by block."""
-        priced = self._priced_rows()
+        allowed = allowed_anchors(self.row_solver.problem, self.allowed_cells)
+        priced = self.row_solver.at(self.multipliers, allowed)
         blocks = [csr_array(priced.weights(block)) for block in rows.blocks()]
         return vstack(blocks, format="csr")
-
-    def _priced_rows(self):
-        allowed = allowed_anchors(self.row_solver.problem, self.allowed_cells)
-        return self.row_solver.at(self.multipliers, allowed)
 
     def _with_mean_column(self, table):
         """The table and its mean over the groups that may use the cell, by their shares."""

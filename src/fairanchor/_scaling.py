@@ -12,7 +12,16 @@ def power_of_two_scale(X):
     A power of two changes no digit, and 1.0 (no copy needed) for all ordinary data. Values
     whose squares could not be told to the user are refused.
     """
-    largest = float(max(abs(X.max(initial=0.0)), abs(X.min(initial=0.0))))
+    return scale_of_largest(largest_value(X))
+
+
+def largest_value(X):
+    """Largest absolute value."""
+    return float(max(abs(X.max(initial=0.0)), abs(X.min(initial=0.0))))
+
+
+def scale_of_largest(largest):
+    """`power_of_two_scale` of rows whose largest absolute value is known."""
     if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
         raise ValueError(
             f"X has values of up to {largest:.3g}, expected between {SMALLEST_VALUE:g} and "

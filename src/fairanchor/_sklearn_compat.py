@@ -12,10 +12,19 @@ __all__ = [
     "StrOptions",
     "check_weights",
     "fit_context",
+    "set_feature_names",
     "validate_data",
 ]
 
 fit_context = _fit_context
+
+
+def set_feature_names(estimator, names, n_features):
+    """Set what ``validate_data`` sets, for rows that it does not see."""
+    estimator.n_features_in_ = n_features
+    estimator.__dict__.pop("feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def check_weights(sample_weight, X):

@@ -23,13 +23,18 @@ def select_kmeans(rows, quotas, seed):
     return np.concatenate(list(selected))
 
 
+def kmeans_sample_rows(quota):
+    """Rows of a group that are looked at to place so many anchors."""
+    return np.maximum(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * np.asarray(quota))
+
+
 def _select_in_group(rows, members, quota, seed):
     weightless = rows.weights[members] == 0
     candidates = members[~weightless]
     if quota == 0 or quota >= len(candidates):
         # Rows without weight take the seats that are left.
         return np.concatenate([candidates, members[weightless]])[:quota]
-    n_sample = max(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * int(quota))
+    n_sample = int(kmeans_sample_rows(quota))
     chosen = candidates[spread_sample(len(candidates), n_sample)]
     sample = rows.subset(chosen, threaded=False)
     centers, _ = kmeans_plusplus(

@@ -1,8 +1,8 @@
 """Random anchors: the baseline of the paper's ablation, blind to groups."""
 
-import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
 
 def select_random(rows, quotas, seed):
     """Distinct rows, uniformly at random."""
-    return np.random.RandomState(seed).choice(rows.n_rows, int(quotas.sum()), replace=False)
+    return sample_without_replacement(rows.n_rows, int(quotas.sum()), random_state=seed)

@@ -6,10 +6,12 @@ import numpy as np
 
 from fairanchor._kernels._nearest import nearest_allowed
 from fairanchor.anchors._das import select_das, select_fdas
-from fairanchor.anchors._kmeans import select_kmeans
+from fairanchor.anchors._kmeans import kmeans_sample_rows, select_kmeans
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
 from fairanchor.anchors._random import select_random
 
+# DAS and FDAS score all rows of a table in memory, and so many of one in chunks.
+SCORED_ROWS = 2**20
 METHODS = {
     "kmeans": select_kmeans,
     "fdas": select_fdas,
@@ -39,12 +41,14 @@ class Anchors:
     masses: np.ndarray
 
 
-def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed, *, distinct=None):
+def select_anchors(
+    rows, groups, method, n_anchors, quotas, n_clusters, seed, *, distinct=None, drawn=None
+):
     """Select anchors by name, or take the given rows.
 
     Parameters
     ----------
-    rows : MemoryRows
+    rows : MemoryRows or ChunkedRows
     groups : Groups
     method : {"kmeans", "fdas", "das", "random"} or array-like of row indices
     n_anchors : int or "auto"
@@ -53,23 +57,43 @@ def select_anchors(rows, groups, method, n_anchors, quotas, n_clusters, seed, *,
     seed : int
     distinct : DistinctRows, default=None
         The same rows with equal ones merged: enough to weigh them.
+    drawn : DrawnRows, default=None
+        Of rows in chunks: those among which anchors are looked for.
 
     Returns
     -------
     anchors : Anchors
     """
-    if isinstance(method, str):
-        if isinstance(n_anchors, str):
-            n_anchors = auto_n_anchors(groups.sizes, n_clusters)
-        _check_n_anchors(n_anchors, n_clusters, groups, method, quotas)
-        seats = QUOTAS[quotas](groups.sizes, n_anchors, n_clusters)
-        indices = METHODS[method](rows, seats, seed)
-    else:
+    if not isinstance(method, str):
         indices = _check_indices(method, rows.n_rows, n_clusters)
-    points = np.ascontiguousarray(rows.X[indices])
-    codes = rows.group_codes[indices]
-    masses = anchor_masses(rows if distinct is None else distinct, points, codes)
-    return Anchors(indices, points, codes, masses)
+        chosen = rows.take(indices, "anchors")
+    else:
+        seats = anchor_seats(groups, method, n_anchors, quotas, n_clusters)
+        if drawn is None or method == "random":
+            indices = METHODS[method](rows, seats, seed)
+            chosen = rows.take(indices, "anchors")
+        else:
+            places = METHODS[method](drawn.rows, seats, seed)
+            indices, chosen = drawn.numbers[places], drawn.rows.take(places)
+    masses = anchor_masses(rows if distinct is None else distinct, chosen.X, chosen.group_codes)
+    return Anchors(indices, chosen.X, chosen.group_codes, masses)
+
+
+def anchor_seats(groups, method, n_anchors, quotas, n_clusters):
+    """Checked number of anchors of each group."""
+    if isinstance(n_anchors, str):
+        n_anchors = auto_n_anchors(groups.sizes, n_clusters)
+    _check_n_anchors(n_anchors, n_clusters, groups, method, quotas)
+    return QUOTAS[quotas](groups.sizes, n_anchors, n_clusters)
+
+
+def rows_to_draw(group_sizes, method, seats):
+    """How many rows of each group a method wants to see, of rows that are in chunks."""
+    if not isinstance(method, str) or method == "random":
+        return np.zeros(len(group_sizes), dtype=np.int64)
+    if method == "kmeans":
+        return kmeans_sample_rows(seats)
+    return np.ceil(SCORED_ROWS * group_sizes / group_sizes.sum()).astype(np.int64)
 
 
 def anchor_masses(rows, points, codes):
@@ -80,7 +104,7 @@ def anchor_masses(rows, points, codes):
         nearest = nearest_anchor(block)
         return (np.bincount(nearest, weights=block.weights, minlength=len(points)),)
 
-    (masses,) = rows.sum(kernel)
+    (masses,) = rows.sum(kernel, "masses of anchors")
     return masses
 
 
@@ -102,7 +126,7 @@ def nearest_anchor_finder(points, codes, n_groups):
 
 
 def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
-    n_rows = len(groups.codes)
+    n_rows = int(groups.sizes.sum())
     if n_anchors < n_clusters:
         raise ValueError(
             f"n_anchors={n_anchors} should be >= n_clusters={n_clusters}: "

@@ -315,13 +315,7 @@ class _Group:
         labels[rows] = round_by_slots(pieces, self._fixed_point(rows, scale), self.weights[rows])
 
     def _central_prices(self, labels, split, scale):
-        """Prices in the middle of all that explain the labels, as floats in fixed-point units.
-
-        The prices that explain the labels are those with
-        ``price[l'] - price[l] <= regret[l, l']`` for the smallest regret of a row in l. Every
-        shortest-path tree is an extreme solution; their mean leaves as much room as possible
-        on all sides, so that only real ties are ties. Also returns the smallest score used.
-        """
+        """`central_prices` of the labels, and the smallest score of a row for its own cluster."""
         n_clusters = len(self.totals)
         regrets = np.full((n_clusters, n_clusters), kernels.UNREACHED, dtype=np.int64)
         given = (self.scores, self.rows, scale, LOWEST)
@@ -333,19 +327,7 @@ class _Group:
                 used = kernels.smallest_regrets(*own, np.array([cluster]), regrets)
                 lowest_used = min(lowest_used, used)
                 is_used[cluster] = True
-        np.fill_diagonal(regrets, 0)
-        used = np.flatnonzero(is_used)
-        distances = np.ascontiguousarray(regrets[np.ix_(used, used)])
-        kernels.shortest_distances(distances)
-        prices = np.empty(n_clusters)
-        prices[used] = (distances.mean(axis=0) - distances.mean(axis=1)) / 2
-        prices[used] -= prices[used].mean()
-        # Weights can leave a cluster without a row that should have some: as dear as can be.
-        missed = np.flatnonzero(~is_used & (self.totals > 0))
-        prices[missed] = (prices[used, None] + regrets[np.ix_(used, missed)]).min(axis=0)
-        # A cluster without a share of this group must not attract anyone: below all scores.
-        prices[~is_used & (self.totals <= 0)] = prices[used].min() + 4 * LOWEST
-        return prices, lowest_used
+        return central_prices(regrets, is_used, self.totals), lowest_used
 
     def _gap(self, labels, split, prices):
         weights = np.empty(0) if self.weights is None else self.weights
@@ -356,3 +338,34 @@ class _Group:
                 number * (scores[cluster] - scores[labels[row]]) for cluster, number in parts
             )
         return max(0.0, float(best - self.totals @ prices - own))
+
+
+def central_prices(regrets, is_used, totals):
+    """Prices in the middle of all that explain the labels, as floats in fixed-point units.
+
+    The prices that explain the labels are those with
+    ``price[l'] - price[l] <= regret[l, l']`` for the smallest regret of a row in l. Every
+    shortest-path tree is an extreme solution; their mean leaves as much room as possible
+    on all sides, so that only real ties are ties.
+
+    Parameters
+    ----------
+    regrets : ndarray of shape (n_clusters, n_clusters), dtype int64
+        Overwritten on the diagonal.
+    is_used : ndarray of shape (n_clusters,), bool
+        Whether a cluster has a row.
+    totals : ndarray of shape (n_clusters,)
+    """
+    np.fill_diagonal(regrets, 0)
+    used = np.flatnonzero(is_used)
+    distances = np.ascontiguousarray(regrets[np.ix_(used, used)])
+    kernels.shortest_distances(distances)
+    prices = np.empty(len(totals))
+    prices[used] = (distances.mean(axis=0) - distances.mean(axis=1)) / 2
+    prices[used] -= prices[used].mean()
+    # Weights can leave a cluster without a row that should have some: as dear as can be.
+    missed = np.flatnonzero(~is_used & (totals > 0))
+    prices[missed] = (prices[used, None] + regrets[np.ix_(used, missed)]).min(axis=0)
+    # A cluster without a share of this group must not attract anyone: below all scores.
+    prices[~is_used & (totals <= 0)] = prices[used].min() + 4 * LOWEST
+    return prices

@@ -83,25 +83,38 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free
     -------
     result : LloydResult
     """
+    assigner = _HeldAssigner(rows, len(centers))
+    return iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free)
+
+
+def iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free):
+    """`fair_lloyd` wherever the rows are.
+
+    Parameters
+    ----------
+    assigner : object
+        ``move_to(centers)``, then ``cost_of(step)`` of an earlier step's labels,
+        ``free_sizes(free)`` and ``assign(targets, totals, start)`` at these centres;
+        ``means(step)``; ``rows``.
+    """
     current, kept = None, np.inf
     cost_path = []
     converged = False
     sizes_are_free = targets is None
-    scores = np.empty((rows.n_rows, len(centers)))
     for iteration in range(max_iter + 1):
-        write_scores(rows, centers, scores)
+        assigner.move_to(centers)
         if current is not None:
-            kept = -total_score(rows, scores, current.labels, current.split)
+            kept = assigner.cost_of(current)
         if sizes_are_free:
-            free = free_sizes(scores, rows.group_codes, rows.weights, rows.n_groups, free)
-            wanted = proportional_targets(rows, free.sizes, min_size)
-            step = assign_to_centers(rows, centers, scores, wanted, start=-free.prices)
+            free = assigner.free_sizes(free)
+            wanted = proportional_targets(assigner.rows, free.sizes, min_size)
+            step = assigner.assign(wanted, start=-free.prices)
             # Sizes of a sample stop paying before the centres have settled: the last ones stay.
             sizes_are_free = step.cost <= kept
         if not sizes_are_free:
             given = (targets,) if current is None else (current.targets, current.totals)
             start = None if current is None else current.prices
-            step = assign_to_centers(rows, centers, scores, *given, start=start)
+            step = assigner.assign(*given, start=start)
             # Weights can make the rounding of the very same totals come out dearer.
             if step.cost > kept:
                 converged = True
@@ -114,12 +127,37 @@ def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free
             break
         current = step
         cost_path.append(step.cost)
-        centers = means_of(rows, step.labels, centers, step.split)
+        centers = assigner.means(step)
         if _is_settled(step.totals.sum(axis=1), centers - step.centers, step.cost, tol):
             iteration += 1  # the move that shows it has been made
             converged = True
             break
     return replace(current, n_iter=iteration, converged=converged, cost_path=cost_path)
+
+
+class _HeldAssigner:
+    """Rows in memory, with their scores."""
+
+    def __init__(self, rows, n_clusters):
+        self.rows = rows
+        self.scores = np.empty((rows.n_rows, n_clusters))
+
+    def move_to(self, centers):
+        self.centers = centers
+        write_scores(self.rows, centers, self.scores)
+
+    def cost_of(self, step):
+        return -total_score(self.rows, self.scores, step.labels, step.split)
+
+    def free_sizes(self, free):
+        rows = self.rows
+        return free_sizes(self.scores, rows.group_codes, rows.weights, rows.n_groups, free)
+
+    def assign(self, targets, totals=None, start=None):
+        return assign_to_centers(self.rows, self.centers, self.scores, targets, totals, start)
+
+    def means(self, step):
+        return means_of(self.rows, step.labels, self.centers, step.split)
 
 
 @dataclass(frozen=True)
@@ -232,10 +270,15 @@ def write_scores(rows, centers, scores):
 
 def means_of(rows, labels, centers, split=None):
     """Means of the clusters; one without weight keeps its centre."""
+    return _divide(*cluster_sums(rows, labels, len(centers), split), centers)
+
+
+def cluster_sums(rows, labels, n_clusters, split=None):
+    """Sum of the rows of each cluster, and their weight."""
 
     def add(block):
-        sums = np.zeros_like(centers)
-        totals = np.zeros(len(centers))
+        sums = np.zeros((n_clusters, rows.n_features))
+        totals = np.zeros(n_clusters)
         own = labels[block.start : block.stop]
         kernels.label_sums(block.X, block.weights, own, sums, totals)
         return sums, totals
@@ -244,7 +287,7 @@ def means_of(rows, labels, centers, split=None):
     for row, cluster, moved in _moves(rows, labels, split):
         sums[cluster] += moved * rows.X[row]
         totals[cluster] += moved
-    return _divide(sums, totals, centers)
+    return sums, totals
 
 
 def cost_of(rows, labels, centers, split=None):

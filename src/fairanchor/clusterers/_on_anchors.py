@@ -69,7 +69,7 @@ def minimum_size(setting, rows, n_clusters, unit):
                 f"{total * unit:g} samples there are."
             )
         return setting / unit
-    one_row = rows.weights[rows.weights > 0].mean()
+    one_row = rows.weights[rows.weights > 0].mean() if rows.is_weighted else 1.0
     smallest = rows.group_sizes[rows.group_sizes > 0].min()
     wanted = max(20.0 * one_row * total / smallest, 0.005 * total)
     return min(wanted, total / (2 * n_clusters))

@@ -10,13 +10,13 @@ a c × c second derivative: everything a trust-region Newton step needs.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from fairanchor.graph._result import GraphResult
 from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver, require_solved
+from fairanchor.rows import ChunkedRows
 
 DEFAULT_MAX_ITER = 100
 
@@ -44,7 +44,8 @@ class NewtonSolver:
         Parameters
         ----------
         problem : AnchorGraphProblem
-        rows : MemoryRows
+        rows : MemoryRows or ChunkedRows
+            The soft labels of rows in chunks are not kept.
         targets : ndarray of shape (n_clusters, n_groups)
             Each column sums to its group's weight.
         samples : sequence of MemoryRows
@@ -58,9 +59,10 @@ class NewtonSolver:
         max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         allowed = allowed_anchors(problem, targets)
         multipliers, curvature = np.zeros(targets.shape), None
+        typical = samples[-1] if isinstance(rows, ChunkedRows) else rows
         for number, stage in enumerate([*samples, rows]):
             if number <= 1:  # after the first stage the multipliers are about what they will be
-                row_solver = choose_row_solver(problem, rows, multipliers, targets)
+                row_solver = choose_row_solver(problem, typical, multipliers, targets)
             ascent = _DualAscent(problem, stage, targets, allowed, row_solver)
             # The error of a sample adds to that of its solution.
             tol = self.tol if stage is rows else 0.25 * self.tol
@@ -79,7 +81,7 @@ def sufficient_multipliers(problem, rows, targets, multipliers):
     excluded = (targets <= 0) & (targets.sum(axis=0) > 0)
     if not excluded.any():
         return multipliers
-    radius = np.sqrt(max(((b.X - problem.center) ** 2).sum(axis=1).max() for b in rows.blocks()))
+    radius = np.sqrt(rows.largest(_LargestSquare(problem.center), "radius"))
     reach = np.sqrt((problem.H**2).sum(axis=1).max())
     margin = 4.0 * reach * (radius + reach) + 2.0 * problem.alpha
     highest = np.where(excluded, -np.inf, multipliers).max(axis=0)
@@ -95,7 +97,9 @@ class _DualAscent:
         self.targets = targets
         self.allowed = allowed
         self.row_solver = row_solver
-        self.soft_labels = np.empty((rows.n_rows, problem.n_clusters))
+        is_held = not isinstance(rows, ChunkedRows)
+        self.soft_labels = np.empty((rows.n_rows, problem.n_clusters)) if is_held else None
+        self.squares = None  # of the rows, which the kernels leave out
         self.n_sweeps = 0
         # What multipliers and values are measured in: squared units of the features.
         self.unit = np.trace(problem.Q) / problem.n_anchors
@@ -137,13 +141,13 @@ class _DualAscent:
     def _sweep(self, multipliers, active, *, with_curvature=True):
         """Solve the rows of the active groups; the other groups' columns are meaningless."""
         self.n_sweeps += 1
-        priced = self.row_solver.at(multipliers, self.allowed)
-
-        def kernel(block):
-            own = self.soft_labels[block.start : block.stop]
-            return priced.sweep(block, active, own, with_curvature=with_curvature)
-
-        mass, curvature, value, counts = self.rows.sum(kernel)
+        kernel = _Sweep(
+            self.row_solver.at(multipliers, self.allowed), active, with_curvature,
+            self.soft_labels, with_squares=self.squares is None,
+        )  # fmt: skip
+        mass, curvature, value, counts, squares = self.rows.sum(kernel, "anchor graph")
+        if self.squares is None:
+            self.squares = float(squares)
         require_solved(counts, self.rows.n_rows, self.problem)
         dual = value - np.einsum("lr,lr->r", multipliers, self.targets)
         return _State(multipliers, mass, curvature, dual)
@@ -183,18 +187,9 @@ class _DualAscent:
         gap = float((state.multipliers * (self.targets - state.mass)).sum())
         return {
             "sweep": self.n_sweeps,
-            "objective": float(state.dual.sum()) + gap + self._constant,
+            "objective": float(state.dual.sum()) + gap + self.squares,
             "mass_error": float(np.abs(state.mass - self.targets).max()),
         }
-
-    @cached_property
-    def _constant(self):
-        """The rows' squared norms, which the kernels leave out."""
-        center = self.problem.center
-        (squares,) = self.rows.sum(
-            lambda block: (block.weights @ ((block.X - center) ** 2).sum(axis=1),)
-        )
-        return float(squares)
 
     def _result(self, state, limit, history):
         errors = np.abs(state.mass - self.targets)
@@ -210,7 +205,39 @@ class _DualAscent:
             n_iter=self.n_sweeps,
             history=history,
             row_solver=self.row_solver,
+            squares=self.squares,
         )
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """The kernel of a sweep: the tables of a block, and its soft labels where they are kept."""
+
+    priced: object
+    active: np.ndarray
+    with_curvature: bool
+    soft_labels: np.ndarray | None
+    with_squares: bool
+
+    def __call__(self, block):
+        problem = self.priced.problem
+        if self.soft_labels is None:
+            own = np.empty((len(block.X), problem.n_clusters))
+        else:
+            own = self.soft_labels[block.start : block.stop]
+        tables = self.priced.sweep(block, self.active, own, with_curvature=self.with_curvature)
+        squares = 0.0
+        if self.with_squares:
+            squares = block.weights @ ((block.X - problem.center) ** 2).sum(axis=1)
+        return *tables, np.asarray(squares)
+
+
+@dataclass(frozen=True)
+class _LargestSquare:
+    center: np.ndarray
+
+    def __call__(self, block):
+        return float(((block.X - self.center) ** 2).sum(axis=1).max())
 
 
 @dataclass(frozen=True)

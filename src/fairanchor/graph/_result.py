@@ -16,8 +16,8 @@ class GraphResult:
     ----------
     multipliers : ndarray of shape (n_clusters, n_groups)
         Prices of the cells: with them every row solves its program on its own.
-    soft_labels : ndarray of shape (n_rows, n_clusters)
-        Weight of each row on the anchors of each cluster.
+    soft_labels : ndarray of shape (n_rows, n_clusters), or None
+        Weight of each row on the anchors of each cluster; None for rows in chunks.
     mass : ndarray of shape (n_clusters, n_groups)
         The soft labels' sums, to be compared with the targets.
     mass_error : float
@@ -34,10 +34,12 @@ class GraphResult:
         One record per iteration.
     row_solver : ActiveSetRows, PivotingRows, ResidualRows or None
         What solved the rows, if it did so exactly.
+    squares : float or None
+        Sum of the rows' squared distances to the mean of the anchors, if it was exact.
     """
 
     multipliers: np.ndarray
-    soft_labels: np.ndarray
+    soft_labels: np.ndarray | None
     mass: np.ndarray
     mass_error: float
     objective: float
@@ -46,6 +48,7 @@ class GraphResult:
     n_iter: int
     history: list
     row_solver: object = None
+    squares: float | None = None
 
     def history_in_units_of(self, scale):
         """The history for rows that were not multiplied by ``scale``."""

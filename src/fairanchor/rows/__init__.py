@@ -5,6 +5,7 @@ number only, never on the number of threads, and results are combined in block o
 so that every sum has the same bits on one thread and on many.
 """
 
+from fairanchor.rows._chunks import Chunk, ChunkedRows, DrawnRows, MemoryChunks
 from fairanchor.rows._distinct import DistinctRows, distinct_rows
 from fairanchor.rows._memory import (
     BLOCK_ROWS,
@@ -13,15 +14,21 @@ from fairanchor.rows._memory import (
     map_in_threads,
     with_one_blas_thread,
 )
-from fairanchor.rows._stand_in import stand_in_samples
+from fairanchor.rows._stand_in import draw_for_samples, samples_of_drawn, stand_in_samples
 
 __all__ = [
     "BLOCK_ROWS",
     "Block",
+    "Chunk",
+    "ChunkedRows",
     "DistinctRows",
+    "DrawnRows",
+    "MemoryChunks",
     "MemoryRows",
     "distinct_rows",
+    "draw_for_samples",
     "map_in_threads",
+    "samples_of_drawn",
     "stand_in_samples",
     "with_one_blas_thread",
 ]

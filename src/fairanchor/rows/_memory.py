@@ -66,8 +66,11 @@ class MemoryRows:
         for _ in self._sweep(run):
             pass
 
-    def sum(self, kernel):
-        """Sum the tuples of small arrays that ``kernel(block)`` returns, in block order."""
+    def sum(self, kernel, title=None):
+        """Sum the tuples of small arrays that ``kernel(block)`` returns, in block order.
+
+        The title names the pass where passes are reported.
+        """
         total = None
         for tables in self._sweep(kernel):
             if total is None:
@@ -81,6 +84,24 @@ class MemoryRows:
     def members(self):
         """The rows of each group, increasing: a list of index arrays."""
         return split_by_code(self.group_codes, self.n_groups)
+
+    def largest(self, kernel, title=None):
+        """Largest of the numbers that ``kernel(block)`` returns."""
+        return max(self._sweep(kernel))
+
+    def merged(self):
+        """The same rows with equal ones merged, or these if few are equal."""
+        from fairanchor.rows._distinct import distinct_rows  # which imports this module
+
+        return distinct_rows(self)
+
+    def in_chunks(self):
+        """The same rows as `MemoryChunks`, or these if they fit in one chunk."""
+        from fairanchor.rows import _chunks  # which imports this module
+
+        if self.n_rows <= _chunks.CHUNK_ROWS:
+            return self
+        return _chunks.MemoryChunks(self, _chunks.CHUNK_ROWS)
 
     def blocks(self):
         """All blocks in row order."""
@@ -97,6 +118,10 @@ class MemoryRows:
             copies=self.has_copies,
             n_jobs=self.n_jobs if threaded else 1,
         )
+
+    def take(self, indices, title=None):
+        """`subset`, under the name that rows in chunks have for it."""
+        return self.subset(indices)
 
     def spread(self, labels, split):
         """Labels of the table's rows from those of these rows, which are the same."""

@@ -7,6 +7,7 @@ over all rows.
 import numpy as np
 
 from fairanchor._sampling import spread_sample, spread_sample_by_weight
+from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 
 # Sizes of the samples, and the least number of rows of a group in each.
@@ -42,7 +43,7 @@ def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights
     """
     samples, n_larger = [], distinct.n_rows
     for n_sample in SAMPLE_ROWS:
-        per_group = max(max(n_sample, least_rows) // rows.n_groups + 1, LEAST_ROWS_PER_GROUP)
+        per_group = _rows_per_group(rows, n_sample, least_rows)
         if GROWTH * sum(min(len(own), per_group) for own in distinct.members) <= n_larger:
             sample = _drawn(rows, distinct, per_group)
             if cell_of is not None:
@@ -50,6 +51,48 @@ def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights
             samples.append(_scaled_to(rows.group_sizes, sample))
             n_larger = sample.n_rows
     return samples[::-1]
+
+
+def draw_for_samples(rows, *, least_rows, least_per_group):
+    """Rows in chunks from which `samples_of_drawn` makes samples: one pass for all.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    least_rows : int
+        Least number of rows in all.
+    least_per_group : ndarray of shape (n_groups,)
+        Least number of rows of each group (all, if it has fewer).
+
+    Returns
+    -------
+    drawn : DrawnRows
+    """
+    wanted = np.maximum(_rows_per_group(rows, SAMPLE_ROWS[0], least_rows), least_per_group)
+    sizes = rows.group_sizes.astype(np.int64)
+    return rows.draw([spread_sample(int(n), int(w)) for n, w in zip(sizes, wanted, strict=True)])
+
+
+def samples_of_drawn(rows, drawn, *, least_rows, cell_of=None, cell_weights=None):
+    """`stand_in_samples` of rows in chunks, at least one; equal rows of a sample are merged."""
+    samples, n_larger = [], rows.n_rows
+    for n_sample in SAMPLE_ROWS:
+        per_group = _rows_per_group(rows, n_sample, least_rows)
+        members = [own[spread_sample(len(own), per_group)] for own in drawn.rows.members]
+        chosen = np.concatenate(members)
+        if samples and GROWTH * len(chosen) > n_larger:
+            continue
+        sample = distinct_rows(drawn.rows.subset(chosen))
+        sample = sample.weighted(sample.weights)
+        if cell_of is not None:
+            sample = _post_stratified(sample, cell_of, cell_weights)
+        samples.append(_scaled_to(rows.group_sizes, sample))
+        n_larger = len(chosen)
+    return samples[::-1]
+
+
+def _rows_per_group(rows, n_sample, least_rows):
+    return max(max(n_sample, least_rows) // rows.n_groups + 1, LEAST_ROWS_PER_GROUP)
 
 
 def _drawn(rows, distinct, rows_per_group):

@@ -1,0 +1,180 @@
+"""Module 4 of the paper wherever the rows are: from the anchor graph to labels.
+
+Rows in memory are labelled by their soft labels, then refined. Rows in chunks are spared
+one assignment: if there is a refinement, a sample's labels give it its first centres.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor.assignment import round_targets
+from fairanchor.assignment._agreed import AgreedResult, agree
+from fairanchor.assignment._propagate import ASSIGNMENTS, balanced
+from fairanchor.clusterers._fair_lloyd import cost_of, fair_lloyd, means_of, settle
+from fairanchor.clusterers._lloyd_in_chunks import fair_lloyd_in_chunks
+from fairanchor.graph._row_solvers import allowed_anchors, require_solved
+from fairanchor.rows import ChunkedRows
+
+REFINE_TOL = 1e-4
+
+
+@dataclass(frozen=True)
+class Propagated:
+    """Labels, and what explains them.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,), or AgreedResult
+        Of all rows, or a function that gives those of a chunk.
+    targets, prices : ndarray of shape (n_clusters, n_groups)
+    centers : ndarray of shape (n_clusters, n_features)
+    cost, gap : float
+    by_distance : bool
+        Whether prices belong to squared distances (after a refinement) or to soft labels.
+    """
+
+    labels: np.ndarray | AgreedResult
+    targets: np.ndarray
+    prices: np.ndarray
+    centers: np.ndarray
+    cost: float
+    gap: float
+    by_distance: bool
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Fair Lloyd steps after propagation.
+
+    Attributes
+    ----------
+    n_steps : int
+    free : bool
+        Whether sizes are free; else the targets stay.
+    min_size : float
+        Least weight of a cluster.
+    """
+
+    n_steps: int
+    free: bool
+    min_size: float
+
+    def settled(self, samples, centers):
+        """Centres where the steps come to rest on samples, and the sizes there."""
+        sizes = None
+        for sample in samples if self.free else ():
+            settled = settle(sample, centers, max_iter=self.n_steps, tol=REFINE_TOL, free=sizes)
+            centers, sizes = settled.centers, settled.free
+        return centers, sizes
+
+    def options(self, rows, targets, sizes):
+        """Arguments of the steps on all rows."""
+        return {
+            "max_iter": self.n_steps,
+            "tol": REFINE_TOL,
+            "min_size": max(self.min_size, 0.0 if rows.is_weighted else 1.0),
+            "targets": None if self.free else targets,
+            "free": sizes,
+        }
+
+
+def propagate(name, graph, rows, targets, samples, refinement):
+    """Labels of the rows.
+
+    Parameters
+    ----------
+    name : {"balanced", "argmax"}
+    graph : GraphResult
+    rows : MemoryRows or ChunkedRows
+    targets : ndarray of shape (n_clusters, n_groups)
+    samples : list of MemoryRows
+    refinement : Refinement
+
+    Returns
+    -------
+    propagated : Propagated
+    """
+    if isinstance(rows, ChunkedRows):
+        return _in_chunks(graph, rows, targets, samples, refinement)
+    return _in_memory(ASSIGNMENTS[name], graph, rows, targets, samples, refinement)
+
+
+def _in_memory(assign, graph, rows, targets, samples, refinement):
+    assignment = assign(graph.soft_labels, rows, targets)
+    del graph  # its soft labels are as large as the scores of the refinement
+    zeros = np.zeros((len(targets), rows.n_features))
+    centers = means_of(rows, assignment.labels, zeros, assignment.split)
+    if refinement.n_steps == 0:
+        cost = cost_of(rows, assignment.labels, centers, assignment.split)
+        labels = rows.spread(assignment.labels, assignment.split)
+        prices, gap = assignment.prices, assignment.gap
+        return Propagated(labels, targets, prices, centers, cost, gap, by_distance=False)
+    centers, sizes = refinement.settled(samples[-2:], centers)
+    refined = fair_lloyd(rows, centers, **refinement.options(rows, targets, sizes))
+    labels = rows.spread(refined.labels, refined.split)
+    return Propagated(
+        labels, refined.targets, refined.prices, refined.centers, refined.cost, refined.gap,
+        by_distance=True,
+    )  # fmt: skip
+
+
+def _in_chunks(graph, rows, targets, samples, refinement):
+    sample = samples[-1]
+    scorer = SoftLabelScorer.of(graph, targets)
+    if refinement.n_steps == 0:
+        totals = round_targets(targets, rows.group_sizes, whole=True)
+        agreed = agree(rows, scorer, totals, sample)
+        sizes = agreed.totals.sum(axis=1)
+        centers = agreed.sums / np.maximum(sizes, 1)[:, None]
+        # Squares around the anchors' mean, less what the means of the clusters take of them.
+        middle = graph.row_solver.problem.center
+        cost = graph.squares - float(sizes @ ((centers - middle) ** 2).sum(axis=1))
+        return Propagated(
+            agreed, targets, agreed.prices, centers, max(cost, 0.0), agreed.gap, by_distance=False
+        )
+    assignment = balanced(scorer.scores(sample), sample, targets)
+    zeros = np.zeros((len(targets), rows.n_features))
+    centers = means_of(sample, assignment.labels, zeros)
+    centers, sizes = refinement.settled(samples[-2:], centers)
+    refined = fair_lloyd_in_chunks(
+        rows, sample, centers, **refinement.options(rows, targets, sizes)
+    )
+    return Propagated(
+        refined.agreed, refined.targets, refined.prices, refined.centers, refined.cost,
+        refined.gap, by_distance=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SoftLabelScorer:
+    """Soft labels: weight of rows on the anchors of each cluster."""
+
+    row_solver: object
+    multipliers: np.ndarray
+    allowed: np.ndarray
+
+    @classmethod
+    def of(cls, graph, targets):
+        """By the prices of a solved anchor graph."""
+        allowed = allowed_anchors(graph.row_solver.problem, targets)
+        return cls(graph.row_solver, graph.multipliers, allowed)
+
+    @property
+    def key(self):
+        """What tells these scores from others."""
+        return self.multipliers.tobytes()
+
+    def scores(self, rows):
+        """Scores of `MemoryRows`."""
+        problem = self.row_solver.problem
+        priced = self.row_solver.at(self.multipliers, self.allowed)
+        everyone = np.ones(rows.n_groups, dtype=bool)
+        scores = np.empty((rows.n_rows, problem.n_clusters))
+
+        def kernel(block, out):
+            counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
+            require_solved(counts, len(block.X), problem)
+
+        rows.map(kernel, [scores])
+        return scores

@@ -1,0 +1,547 @@
+"""Exact totals for rows that stay where they are: prices agreed by small reductions.
+
+The transportation problem of `fairanchor.assignment._transport`, for chunks of rows. A
+sample gives prices; every chunk tells how many of its rows prefer which cluster at these
+prices, and describes those with a small margin, the *band*: what each loses elsewhere,
+equal ones counted together. The driver moves rows of the band until the totals are met.
+If the prices change by no more than the width of the band, no row beyond it wants to move:
+the labels are optimal for all rows. Otherwise the next look is at the new prices.
+
+A row's label then follows from the prices and, in the band, from the driver's decision on
+its kind, dealt to equal rows in row order. So labels do not depend on who computes them.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairanchor._kernels import _agreed as kernels
+from fairanchor._kernels._transport import UNREACHED, score_differences, send_excess
+from fairanchor.assignment._transport import (
+    LOWEST,
+    OUTLIER_FACTOR,
+    SCORE_BITS,
+    central_prices,
+    transport_rows,
+)
+
+# Rows that a chunk's band should have, all groups and chunks together, and for a group the
+# least number and the number for each row that is expected to move.
+BAND_ROWS = 2**19
+LEAST_BAND = 5_000
+BAND_FACTOR = 8
+# Bands are thinned out in the first looks only: in the end nothing may be missing.
+THINNED_LOOKS = 3
+# By how much coarser the scores are if an outlier's do not fit.
+COARSER = 2.0**12
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a pass asks every chunk.
+
+    Attributes
+    ----------
+    scorer : object
+        Has ``scores(rows)``.
+    scale : float
+        Of the fixed-point scores.
+    prices : ndarray of shape (n_groups, n_clusters), dtype int64
+    widths : ndarray of shape (n_groups,), dtype int64
+        A row whose margin is at most this is in the band.
+    strides : ndarray of shape (n_groups,), dtype int64
+        One of so many rows of the band is described.
+    """
+
+    scorer: object
+    scale: float
+    prices: np.ndarray
+    widths: np.ndarray
+    strides: np.ndarray
+
+    def __call__(self, chunk):
+        """Loads, loads beyond the band, margins by bins, and the kinds of rows in the band."""
+        labels, margins = self.preferences(chunk)
+        rows, n_clusters = chunk.distinct, self.prices.shape[1]
+
+        def add(block):
+            own = slice(block.start, block.stop)
+            load, outside = np.zeros((2, n_clusters, rows.n_groups))
+            bins = np.zeros((rows.n_groups, kernels.N_BINS))
+            n_band = kernels.count_margins(
+                block.group_codes, block.weights, labels[own], margins[own], self.widths,
+                load, outside, bins,
+            )  # fmt: skip
+            return load, outside, bins, np.array([n_band])
+
+        load, outside, bins, n_band = rows.sum(add)
+        band, regrets = self.band(chunk, margins, int(n_band[0]))
+        kept = _is_described(chunk, band, self.strides[regrets[:, 0]])
+        kinds, _, numbers = merge_kinds(regrets[kept], rows.weights[band[kept]])
+        return load, outside, bins, kinds, numbers
+
+    def preferences(self, chunk):
+        """Preferred cluster and margin of the distinct rows."""
+        scores = chunk.scores(self.scorer)
+        labels = np.empty(len(scores), dtype=np.int32)
+        margins = np.empty(len(scores), dtype=np.int64)
+
+        def kernel(block, own, labels, margins):
+            kernels.prefer_in_groups(
+                own, block.group_codes, self.scale, LOWEST, self.prices, labels, margins
+            )
+
+        chunk.distinct.map(kernel, [scores, labels, margins])
+        return labels, margins
+
+    def band(self, chunk, margins, n_band):
+        """Distinct rows in the band, and their group and regrets."""
+        rows = np.empty(n_band, dtype=np.int64)
+        regrets = np.empty((n_band, 1 + self.prices.shape[1]), dtype=np.int64)
+        kernels.band_regrets(
+            chunk.scores(self.scorer), chunk.distinct.group_codes, self.scale, LOWEST,
+            self.prices, margins, self.widths, rows, regrets,
+        )  # fmt: skip
+        return rows, regrets
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of the kinds of rows in a chunk's band.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_kinds,), dtype int32
+    split : dict
+        Kind to a list of (cluster, number of rows), in the order in which rows get them.
+    """
+
+    labels: np.ndarray
+    split: dict
+
+
+@dataclass(frozen=True)
+class AgreedResult:
+    """Labels as a function of the rows.
+
+    Attributes
+    ----------
+    look : Look
+        The last one.
+    decisions : list of Decision
+        One for every chunk.
+    prices : ndarray of shape (n_clusters, n_groups)
+        Row i of group r has the largest ``scores[i, l] + prices[l, r]`` at its label, but for
+        ties.
+    gap : float
+        Value of the dual minus value of the labels, in fixed point: zero proves that no
+        labelling with these totals is better.
+    score : float
+        Sum of the rows' scores for their clusters.
+    sums : ndarray of shape (n_clusters, n_features)
+        Of the rows of each cluster.
+    totals : ndarray of shape (n_clusters, n_groups)
+        Rows in each cell.
+    """
+
+    look: Look
+    decisions: list
+    prices: np.ndarray
+    gap: float
+    score: float
+    sums: np.ndarray
+    totals: np.ndarray
+
+    def labels_of(self, chunk):
+        """Labels of a chunk's rows."""
+        labels, split = chunk_labels(chunk, self.look, self.decisions[chunk.number])
+        return chunk.distinct.spread(labels, split)
+
+
+def agree(rows, scorer, totals, sample, start=None):
+    """Label rows so that each group has its totals in the clusters, at the largest score.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    scorer : object
+        ``scores(rows)`` says how well each row of some `MemoryRows` fits each cluster.
+    totals : ndarray of shape (n_clusters, n_groups), dtype int64
+        Each column sums to its group's rows.
+    sample : MemoryRows
+        Rows that stand for all, with weights.
+    start : ndarray of shape (n_clusters, n_groups), default=None
+        Prices of a similar problem.
+
+    Returns
+    -------
+    result : AgreedResult
+    """
+    scores = scorer.scores(sample)
+    sample_totals = totals * _ratio(sample.group_sizes, totals.sum(axis=0))
+    on_sample = transport_rows(sample, scores, sample_totals, start)
+    resolution = _resolution(scores)
+    while True:
+        scale = 2.0 ** min(SCORE_BITS - np.ceil(np.log2(resolution)), 1023)
+        first = _first_look(rows, scorer, scale, sample, scores, on_sample.prices)
+        look, decisions, gap = _decide(rows, totals, first)
+        given = [(look, decision) for decision in decisions]
+        parts = rows.each("labels", _tables_of_chunk, given)
+        regrets, lowest_used = parts[0][2].copy(), parts[0][3].copy()
+        for part in parts[1:]:
+            np.minimum(regrets, part[2], out=regrets)
+            np.minimum(lowest_used, part[3], out=lowest_used)
+        # Raising scores to `LOWEST` can only help; if no row makes use of it, the labels
+        # are optimal for the scores as they were.
+        if lowest_used.min() > LOWEST:
+            break
+        resolution *= COARSER
+    counts = sum(part[0] for part in parts)
+    sums = np.zeros_like(parts[0][1])
+    score = 0.0
+    for part in parts:
+        sums += part[1]
+        score += part[4]
+    prices = np.stack(
+        [
+            central_prices(regrets[r], counts[:, r] > 0, totals[:, r]) if totals[:, r].any()
+            else np.zeros(len(totals))
+            for r in range(rows.n_groups)
+        ],
+        axis=1,
+    )  # fmt: skip
+    if (counts != totals).any():
+        raise RuntimeError(
+            f"The labels have {counts.tolist()} rows in the cells, expected {totals.tolist()}. "
+            "This is an error of fairanchor: please report it."
+        )
+    return AgreedResult(look, decisions, prices / scale, gap / scale, score, sums, counts)
+
+
+def _ratio(part, whole):
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+
+
+def _resolution(scores):
+    """Largest difference of scores that is told apart from others, outliers left out."""
+    nearest, farthest = np.empty(len(scores)), np.empty(len(scores))
+    score_differences(scores, nearest, farthest)
+    largest, typical = float(farthest.max()), OUTLIER_FACTOR * float(np.median(nearest))
+    if 0.0 < typical < COARSER * largest:
+        return typical
+    return COARSER * largest if largest > 0 else 1.0
+
+
+def _first_look(rows, scorer, scale, sample, scores, prices):
+    """A look at the sample's prices, with bands that are likely wide enough."""
+    fixed = np.rint(np.clip(prices * scale, 4 * LOWEST, -4 * LOWEST)).astype(np.int64)
+    fixed = np.ascontiguousarray(fixed.T)
+    labels = np.empty(sample.n_rows, dtype=np.int32)
+    margins = np.empty(sample.n_rows, dtype=np.int64)
+    kernels.prefer_in_groups(scores, sample.group_codes, scale, LOWEST, fixed, labels, margins)
+    sampled = np.maximum(np.bincount(sample.group_codes, minlength=rows.n_groups), 1)
+    wanted = _least_band(rows.n_groups) + BAND_FACTOR * 0.5 * rows.group_sizes / np.sqrt(sampled)
+    widths = np.full(rows.n_groups, UNREACHED)
+    for r, members in enumerate(sample.members):
+        if len(members) == 0 or wanted[r] >= 0.5 * rows.group_sizes[r]:
+            continue
+        order = members[np.argsort(margins[members], kind="stable")]
+        until = np.cumsum(sample.weights[order])
+        place = np.searchsorted(until, until[-1] * wanted[r] / rows.group_sizes[r])
+        widths[r] = margins[order[min(place, len(order) - 1)]]
+    return Look(scorer, scale, fixed, widths, _strides(wanted, rows))
+
+
+def _least_band(n_groups):
+    return min(LEAST_BAND, BAND_ROWS // n_groups)
+
+
+def _strides(wanted, rows):
+    """How much bands of so many rows have to be thinned out, for their sum to be bearable."""
+    room = BAND_ROWS * rows.group_sizes / rows.total + _least_band(rows.n_groups)
+    return np.maximum(1, np.ceil(np.minimum(wanted, rows.group_sizes) / room)).astype(np.int64)
+
+
+def _decide(rows, totals, look):
+    """Look, and look again, until every group's band is wide enough for its rows to be moved.
+
+    Returns
+    -------
+    look : Look
+        The last one.
+    decisions : list of Decision
+    gap : float
+        In units of the fixed-point scores.
+    """
+    n_looks = 0
+    while True:
+        parts = rows.each("prices", look, small=False)
+        n_looks += 1
+        load, outside, bins = (sum(part[k] for part in parts) for k in range(3))
+        kinds, places, numbers = merge_kinds(
+            np.concatenate([part[3] for part in parts]), np.concatenate([part[4] for part in parts])
+        )
+        groups = [
+            _GroupBand(
+                kinds[own, 1:], numbers[own], totals[:, r] - outside[:, r], look.widths[r],
+                look.strides[r],
+            )
+            for r, own in enumerate(_spans(kinds[:, 0], rows.n_groups))
+        ]  # fmt: skip
+        moves = [group.moved() for group in groups]
+        if all(move.is_final for move in moves):
+            labels = np.concatenate([move.labels for move in moves])
+            starts = np.cumsum([0, *(len(move.labels) for move in moves)])
+            split = {
+                int(start + kind): pieces
+                for start, move in zip(starts, moves, strict=False)
+                for kind, pieces in move.split.items()
+            }
+            gap = sum(move.gap for move in moves)
+            return look, _dealt(parts, places, labels, split), gap
+        excess = np.abs(load - totals).sum(axis=0) / 2
+        look = _next_look(rows, look, moves, bins, excess, n_looks)
+
+
+def _spans(codes, n_groups):
+    edges = np.searchsorted(codes, np.arange(n_groups + 1))
+    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Where the kinds of a group's band go.
+
+    Attributes
+    ----------
+    is_final : bool
+        Whether the labels that follow are optimal for all rows of the group.
+    price_change : ndarray of shape (n_clusters,), dtype int64
+    labels : ndarray of shape (n_kinds,), dtype int32
+    split : dict
+        Kinds that go to several clusters, to a list of (cluster, number).
+    gap : float
+    """
+
+    is_final: bool
+    price_change: np.ndarray
+    labels: np.ndarray | None = None
+    split: dict = field(default_factory=dict)
+    gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class _GroupBand:
+    """The transportation problem that is left of a group.
+
+    Attributes
+    ----------
+    regrets : ndarray of shape (n_kinds, n_clusters), dtype int64
+    numbers : ndarray of shape (n_kinds,)
+        Rows of each kind.
+    room : ndarray of shape (n_clusters,)
+        What the rows beyond the band leave of the totals.
+    width, stride : int
+    """
+
+    regrets: np.ndarray
+    numbers: np.ndarray
+    room: np.ndarray
+    width: int
+    stride: int
+
+    def moved(self):
+        change = np.zeros(len(self.room), dtype=np.int64)
+        if len(self.numbers) == 0:  # nobody there to move
+            is_final = not self.room.any()
+            return _Moves(is_final, change, np.empty(0, dtype=np.int32))
+        numbers, slack = self.numbers, 0.5
+        if self.stride > 1:
+            numbers = numbers * (self.room.sum() / numbers.sum())
+            slack = 1e-9 * numbers.sum()
+        scores = -self.regrets
+        labels = self.regrets.argmin(axis=1)
+        places, weights, complete = send_excess(scores, numbers, labels, self.room, change, slack)
+        enough = self.width >= UNREACHED or change.max() - change.min() <= self.width
+        is_final = bool(complete and enough and self.stride == 1)
+        if not is_final:
+            return _Moves(False, change)
+        alive = weights > 0.5
+        kinds, clusters = places[alive].T
+        labels[kinds] = clusters
+        several = (np.bincount(kinds, minlength=len(numbers)) > 1)[kinds]
+        split = {}
+        for kind, cluster, weight in zip(
+            kinds[several].tolist(), clusters[several].tolist(), weights[alive][several].tolist(),
+            strict=True,
+        ):  # fmt: skip
+            pieces = split.setdefault(kind, {})
+            pieces[cluster] = pieces.get(cluster, 0) + round(weight)
+        split = {kind: sorted(pieces.items()) for kind, pieces in split.items()}
+        # What a row loses where it went, at the new prices: nothing, if all is right.
+        priced = scores + change
+        lost = priced.max(axis=1, keepdims=True) - priced
+        gap = float((weights[alive] * lost[kinds, clusters]).sum())
+        return _Moves(True, change, labels.astype(np.int32), split, gap)
+
+
+def _next_look(rows, look, moves, bins, excess, n_looks):
+    """New prices and wider bands for the groups that were not final."""
+    prices, widths = look.prices.copy(), look.widths.copy()
+    wanted = np.zeros(rows.n_groups)
+    for r, move in enumerate(moves):
+        if move.is_final:
+            continue
+        change = np.clip(move.price_change, -kernels.TOO_FAR // 8, kernels.TOO_FAR // 8)
+        prices[r] += change - change.min()
+        prices[r] -= prices[r].max()
+        in_band = np.cumsum(bins[r])
+        seen = np.searchsorted(_upper_edges(), look.widths[r])
+        band = in_band[min(seen, len(in_band) - 1)]
+        if look.strides[r] > 1:
+            moving = 2.0 * np.sqrt(band * look.strides[r])
+            wanted[r] = _least_band(rows.n_groups) + BAND_FACTOR * moving
+        else:
+            wanted[r] = 4.0 * max(band, excess[r], _least_band(rows.n_groups))
+        if wanted[r] >= 0.5 * rows.group_sizes[r]:
+            widths[r] = UNREACHED
+        else:
+            widths[r] = _upper_edges()[np.searchsorted(in_band, wanted[r])]
+    strides = look.strides.copy()
+    active = np.array([not move.is_final for move in moves])
+    thinned = _strides(wanted, rows) if n_looks < THINNED_LOOKS else np.ones_like(strides)
+    strides[active] = thinned[active]
+    return Look(look.scorer, look.scale, prices, widths, strides)
+
+
+def _upper_edges():
+    """Largest margin of every bin."""
+    bins = np.arange(kernels.N_BINS, dtype=object)
+    edges = [b if b < 8 else ((4 + b % 4 + 1) << (b // 4 - 1)) - 1 for b in bins]
+    return np.array([min(edge, int(UNREACHED)) for edge in edges], dtype=np.int64)
+
+
+def merge_kinds(regrets, numbers):
+    """Equal rows counted together, in lexicographic order.
+
+    Returns
+    -------
+    kinds : ndarray of shape (n_kinds, 1 + n_clusters), dtype int64
+    places : ndarray of shape (n_rows,)
+        The kind of each row.
+    totals : ndarray of shape (n_kinds,)
+    """
+    if len(regrets) == 0:
+        return regrets, np.empty(0, dtype=np.int64), np.empty(0)
+    order = np.lexsort(regrets.T[::-1])
+    ordered = regrets[order]
+    is_new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    places = np.empty(len(regrets), dtype=np.int64)
+    places[order] = np.cumsum(is_new) - 1
+    kinds = ordered[is_new]
+    return kinds, places, np.bincount(places, weights=numbers, minlength=len(kinds))
+
+
+def _is_described(chunk, band, strides):
+    """Which rows of the band are described: one of so many, by their global number."""
+    if (strides == 1).all():
+        return np.ones(len(band), dtype=bool)
+    first = getattr(chunk.distinct, "first", None)
+    numbers = (band if first is None else first[band]) + chunk.start
+    mixed = (numbers.astype(np.uint64) * MIX) >> np.uint64(33)
+    return mixed % strides.astype(np.uint64) == 0
+
+
+def _dealt(parts, places, labels, split):
+    """The decisions on all kinds, dealt to the chunks in their order."""
+    is_split = np.zeros(len(labels), dtype=bool)
+    is_split[list(split)] = True
+    left = {kind: list(pieces) for kind, pieces in split.items()}
+    decisions, start = [], 0
+    for part in parts:
+        numbers = part[4]
+        own = places[start : start + len(numbers)]
+        start += len(numbers)
+        own_labels, own_split = labels[own], {}
+        for k in np.flatnonzero(is_split[own]).tolist():
+            taken = _take(left[int(own[k])], numbers[k])
+            own_labels[k] = taken[0][0]
+            if len(taken) > 1:
+                own_split[k] = taken
+        decisions.append(Decision(own_labels, own_split))
+    return decisions
+
+
+def _take(parts, number):
+    """Take so many rows off a list of (cluster, number), from its beginning."""
+    taken, missing = [], round(number)
+    while missing:
+        cluster, there = parts[0]
+        some = min(there, missing)
+        taken.append((cluster, some))
+        missing -= some
+        if some == there:
+            parts.pop(0)
+        else:
+            parts[0] = (cluster, there - some)
+    return taken
+
+
+def chunk_labels(chunk, look, decision):
+    """Labels of a chunk's distinct rows, and those whose copies have different ones."""
+    labels, margins = look.preferences(chunk)
+    n_band = int(np.count_nonzero(margins <= look.widths[chunk.distinct.group_codes]))
+    band, regrets = look.band(chunk, margins, n_band)
+    _, places, _ = merge_kinds(regrets, np.ones(n_band))
+    labels[band] = decision.labels[places] if n_band else 0
+    split = {}
+    for kind, parts in decision.split.items():
+        _share_out(chunk.distinct, band[places == kind], parts, labels, split)
+    return labels, split
+
+
+def _share_out(rows, members, parts, labels, split):
+    """Give rows of one kind to clusters in row order; a row with copies can be cut."""
+    until = np.cumsum(np.rint(rows.weights[members]).astype(np.int64))
+    clusters = np.array([cluster for cluster, _ in parts])
+    edges = np.cumsum([number for _, number in parts])
+    first = np.searchsorted(edges, until - rows.weights[members].astype(np.int64), side="right")
+    last = np.searchsorted(edges, until - 1, side="right")
+    labels[members] = clusters[first]
+    for place in np.flatnonzero(first != last).tolist():
+        begin = until[place] - int(rows.weights[members[place]])
+        pieces = []
+        for k in range(first[place], last[place] + 1):
+            stop = min(edges[k], until[place])
+            pieces.append((int(clusters[k]), int(stop - begin)))
+            begin = stop
+        split[int(members[place])] = pieces
+
+
+def _tables_of_chunk(chunk, given):
+    """Counts, sums of the rows, smallest regrets and scores used, and total score of a chunk."""
+    from fairanchor.clusterers._fair_lloyd import cluster_sums, total_score
+
+    look, decision = given
+    rows, n_clusters = chunk.distinct, look.prices.shape[1]
+    labels, split = chunk_labels(chunk, look, decision)
+    scores = chunk.scores(look.scorer)
+    regrets = np.full((rows.n_groups, n_clusters, n_clusters), UNREACHED)
+    lowest_used = np.full(rows.n_groups, UNREACHED)
+    given = (scores, rows.group_codes, look.scale, LOWEST)
+    kernels.smallest_regrets_in_groups(*given, labels, regrets, lowest_used)
+    cells = labels * np.int64(rows.n_groups) + rows.group_codes
+    counts = np.bincount(cells, weights=rows.weights, minlength=n_clusters * rows.n_groups)
+    counts = counts.reshape(n_clusters, rows.n_groups)
+    for row, parts in split.items():
+        r = rows.group_codes[row]
+        counts[labels[row], r] -= rows.weights[row]
+        one = (scores[row : row + 1], rows.group_codes[row : row + 1], look.scale, LOWEST)
+        for cluster, number in parts:
+            counts[cluster, r] += number
+            label = np.array([cluster], dtype=np.int32)
+            kernels.smallest_regrets_in_groups(*one, label, regrets, lowest_used)
+    sums, _ = cluster_sums(rows, labels, n_clusters, split)
+    score = total_score(rows, scores, labels, split)
+    return np.rint(counts).astype(np.int64), sums, regrets, lowest_used, score

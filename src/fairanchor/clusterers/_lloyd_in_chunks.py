@@ -1,0 +1,86 @@
+"""Fair Lloyd steps for rows in chunks: labels are agreed on, sums come back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor.assignment import round_targets
+from fairanchor.assignment._agreed import AgreedResult, agree
+from fairanchor.assignment._free_sizes import free_sizes
+from fairanchor.clusterers._fair_lloyd import LloydResult, iterate_fairly, write_scores
+
+
+@dataclass(frozen=True)
+class CenterScorer:
+    """Minus the squared distances to centres."""
+
+    centers: np.ndarray
+
+    @property
+    def key(self):
+        """What tells these scores from others."""
+        return self.centers.tobytes()
+
+    def scores(self, rows):
+        """Scores of `MemoryRows`."""
+        scores = np.empty((rows.n_rows, len(self.centers)))
+        write_scores(rows, self.centers, scores)
+        return scores
+
+
+@dataclass(frozen=True)
+class AgreedStep(LloydResult):
+    """A `LloydResult` whose labels are a function of the rows."""
+
+    agreed: AgreedResult | None = None
+
+
+def fair_lloyd_in_chunks(
+    rows, sample, centers, *, max_iter, tol, min_size=0.0, targets=None, free=None
+):
+    """`fair_lloyd` for `ChunkedRows`, with a weighted sample of them for sizes and prices."""
+    assigner = _AgreedAssigner(rows, sample)
+    return iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free)
+
+
+class _AgreedAssigner:
+    """Rows in chunks; sizes come from the sample, labels and sums from all rows."""
+
+    def __init__(self, rows, sample):
+        self.rows = rows
+        self.sample = sample
+
+    def move_to(self, centers):
+        self.scorer = CenterScorer(centers)
+
+    def cost_of(self, step):
+        """Cost of an earlier step's labels at these centres, by its sums alone.
+
+        The squared distance of a cluster's rows to a centre is that to their mean, plus their
+        number times the squared distance of the mean.
+        """
+        sizes = step.totals.sum(axis=1)
+        means = self.means(step)
+        before = sizes @ ((means - step.centers) ** 2).sum(axis=1)
+        return float(step.cost - before + sizes @ ((means - self.scorer.centers) ** 2).sum(axis=1))
+
+    def free_sizes(self, free):
+        sample = self.sample
+        scores = self.scorer.scores(sample)
+        return free_sizes(scores, sample.group_codes, sample.weights, sample.n_groups, free)
+
+    def assign(self, targets, totals=None, start=None):
+        if totals is None:
+            totals = round_targets(targets, self.rows.group_sizes, whole=True)
+        agreed = agree(self.rows, self.scorer, totals, self.sample, start)
+        return AgreedStep(
+            labels=None, split={}, centers=self.scorer.centers, targets=targets, totals=totals,
+            prices=agreed.prices, cost=-agreed.score, gap=agreed.gap, agreed=agreed,
+        )  # fmt: skip
+
+    def means(self, step):
+        sizes = step.totals.sum(axis=1)
+        means = step.centers.copy()
+        used = sizes > 0
+        means[used] = step.agreed.sums[used] / sizes[used, None]
+        return means

@@ -1,0 +1,175 @@
+"""Rows on a Dask cluster: chunks stay on the workers, small tables travel.
+
+Every step is a task of its own without side effects, so that what a lost worker held is
+computed again from where it came.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor.rows._chunks import Chunk, ChunkedRows
+from fairanchor.rows._memory import MemoryRows
+from fairanchor.rows._survey import survey_rows
+
+
+class DaskRows(ChunkedRows):
+    """Chunks that are futures.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    chunks : list of distributed.Future
+        Of `Chunk`.
+    n_features : int
+    group_sizes_of_chunks : ndarray of shape (n_chunks, n_groups)
+    chunk_rows : int
+    """
+
+    n_jobs = None
+
+    def __init__(self, client, chunks, n_features, group_sizes_of_chunks, chunk_rows):
+        super().__init__(n_features, group_sizes_of_chunks, chunk_rows)
+        self.client = client
+        self._chunks = chunks
+
+    def _run(self, title, calls):
+        # Not pure: a call is sent once, and hashing its tables to find an equal one is waste.
+        futures = [
+            self.client.submit(call, chunk, pure=False, key=_key(title, k))
+            for k, (call, chunk) in enumerate(zip(calls, self._chunks, strict=True))
+        ]
+        for k, future in enumerate(futures):
+            result = future.result()
+            futures[k] = None  # the cluster may forget it
+            yield result
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """Rows of a chunk before their groups have codes."""
+
+    X: np.ndarray
+    columns: list
+
+
+def load_files(client, files, chunk_rows):
+    """Chunks of a table in files as futures of `RawRows`: workers read them on their own."""
+    starts = range(0, files.n_rows, chunk_rows)
+    return [
+        client.submit(
+            _read, files, start, min(start + chunk_rows, files.n_rows), pure=False,
+            key=_key("read", k),
+        )
+        for k, start in enumerate(starts)
+    ]  # fmt: skip
+
+
+def load_parts(client, parts, sizes, make, chunk_rows):
+    """Chunks of a Dask collection as futures of `RawRows`, by global row number.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : list of distributed.Future
+        Of the partitions.
+    sizes : sequence of int
+        Their numbers of rows.
+    make : callable
+        ``make(part, a, b)`` gives the `RawRows` of a partition's rows a to b.
+    chunk_rows : int
+    """
+    starts = np.cumsum([0, *sizes])
+    chunks = []
+    for k, begin in enumerate(range(0, int(starts[-1]), chunk_rows)):
+        end = min(begin + chunk_rows, int(starts[-1]))
+        first = int(np.searchsorted(starts, begin, side="right")) - 1
+        last = int(np.searchsorted(starts, end, side="left"))
+        own = [p for p in range(first, last) if sizes[p]]
+        spans = [
+            (max(begin - int(starts[p]), 0), min(end - int(starts[p]), int(sizes[p]))) for p in own
+        ]
+        futures = [parts[p] for p in own]
+        chunks.append(
+            client.submit(_joined, make, spans, *futures, pure=False, key=_key("join", k))
+        )
+    return chunks
+
+
+def survey_chunks(client, chunks, chunk_rows, missing):
+    """Surveys of all chunks."""
+    futures = [
+        client.submit(_survey, chunk, k * chunk_rows, missing, pure=False, key=_key("survey", k))
+        for k, chunk in enumerate(chunks)
+    ]
+    return client.gather(futures)
+
+
+def with_codes(client, chunks, encoder, scale, chunk_rows):
+    """Futures of `Chunk` from those of `RawRows`."""
+    return [
+        client.submit(
+            _coded, chunk, k, k * chunk_rows, encoder, scale, pure=False, key=_key("chunk", k)
+        )
+        for k, chunk in enumerate(chunks)
+    ]
+
+
+def check_versions(client):
+    """Refuse workers that run another version of this library, or none."""
+    from fairanchor import __version__
+
+    if not client.scheduler_info()["workers"]:
+        client.wait_for_workers(1, timeout=30)
+    others = {}
+    for worker, version in client.run(_version).items():
+        if version != __version__:
+            others[worker] = version
+    if others:
+        worker, version = next(iter(others.items()))
+        has = "has no fairanchor" if version is None else f"has fairanchor {version}"
+        raise RuntimeError(
+            f"{len(others)} worker(s) of the cluster run another version than {__version__}, which "
+            f"is here: {worker} {has}. The same labels need the same code everywhere."
+        )
+
+
+def _version():
+    try:
+        from fairanchor import __version__
+    except ImportError:
+        return None
+    return __version__
+
+
+def _key(title, k):
+    import uuid
+
+    return f"fairanchor-{title.replace(' ', '-')}-{k}-{uuid.uuid4().hex[:8]}"
+
+
+def _read(files, start, stop):
+    return RawRows(*files.read(start, stop))
+
+
+def _joined(make, spans, *parts):
+    import pyarrow as pa
+
+    raws = [make(part, a, b) for part, (a, b) in zip(parts, spans, strict=True)]
+    if len(raws) == 1:
+        return raws[0]
+    columns = [
+        pa.chunked_array([piece for column in own for piece in column.chunks])
+        for own in zip(*(raw.columns for raw in raws), strict=True)
+    ]
+    return RawRows(np.concatenate([raw.X for raw in raws]), columns)
+
+
+def _survey(raw, start, missing):
+    return survey_rows(raw.X, raw.columns, start, missing)
+
+
+def _coded(raw, number, start, encoder, scale):
+    X = raw.X if scale == 1.0 else raw.X * scale
+    codes = encoder.codes_of(raw.columns, len(X))
+    return Chunk(number, start, MemoryRows(X, codes, encoder.n_groups, n_jobs=1))

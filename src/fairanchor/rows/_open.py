@@ -1,0 +1,183 @@
+"""From what users hand to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from fairanchor._scaling import scale_of_largest
+from fairanchor.rows import _chunks
+from fairanchor.rows._label_files import names_of_files
+from fairanchor.rows._stream import ChunkLoader, GroupEncoder, StreamedRows, read_ahead
+from fairanchor.rows._survey import merge_surveys, survey_rows
+
+
+@dataclass(frozen=True)
+class OpenedRows:
+    """Rows that are elsewhere, ready to be swept.
+
+    Attributes
+    ----------
+    rows : ChunkedRows
+    groups : Groups
+        Without codes.
+    scale : float
+        What the features were multiplied by.
+    """
+
+    rows: object
+    groups: object
+    scale: float
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A pyarrow dataset, and how it is to be read.
+
+    Attributes
+    ----------
+    dataset : pyarrow.dataset.FileSystemDataset
+    features : sequence of str or None
+        Columns that are features; by default all that are not sensitive.
+    client : distributed.Client or None
+        Of a cluster whose workers read the files; by default this process does.
+    checkpoint : callable or None
+        Given the fingerprint of the files, gives the `Journal` of the run.
+    progress : callable or None
+        Called with a pass's title, the number of chunks done, and of all.
+    """
+
+    dataset: object
+    features: object = None
+    client: object = None
+    checkpoint: object = None
+    progress: object = None
+
+    def source(self, sensitive_features):
+        """The rows of the table."""
+        from fairanchor.rows._row_files import RowFiles
+
+        files = RowFiles.of(self.dataset, self.features, column_names(sensitive_features))
+        return FileSource(files) if self.client is None else FilesOnDaskSource(files, self.client)
+
+
+def kind_of(X):
+    """``"files"``, ``"dask"``, or None for what is in memory."""
+    module = type(X).__module__
+    if isinstance(X, FileTable) or (
+        module.startswith("pyarrow") and type(X).__name__.endswith("Dataset")
+    ):
+        return "files"
+    return "dask" if module.startswith("dask") else None
+
+
+def source_of(X, sensitive_features):
+    """The rows behind X: `FileSource`, `FilesOnDaskSource` or `CollectionSource`."""
+    if kind_of(X) == "files":
+        table = X if isinstance(X, FileTable) else FileTable(X)
+        return table.source(sensitive_features)
+    from fairanchor.rows._collections import CollectionSource
+
+    return CollectionSource.of(X, sensitive_features)
+
+
+def column_names(sensitive_features):
+    """Names of the sensitive columns."""
+    if sensitive_features is None:
+        return []
+    if isinstance(sensitive_features, str):
+        return [sensitive_features]
+    names = list(sensitive_features)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            "sensitive_features is not a column name or a list of column names: for rows that are "
+            "not in memory, groups are read with them."
+        )
+    return names
+
+
+class FileSource:
+    """Files that this process reads, a chunk at a time.
+
+    Parameters
+    ----------
+    files : RowFiles
+    """
+
+    def __init__(self, files):
+        self.files = files
+        self.n_rows = files.n_rows
+        self.feature_names = list(files.features)
+        self.n_groups_columns = len(files.sensitive)
+
+    def read(self):
+        """All rows, if they are few: features, and the sensitive columns as a table or None."""
+        return self.files.read(0, self.n_rows)
+
+    def open(self, missing, n_jobs):
+        """Look at all rows once.
+
+        Parameters
+        ----------
+        missing : {"error", "own_group"}
+            What missing groups mean.
+        n_jobs : int or None
+
+        Returns
+        -------
+        opened : OpenedRows
+        """
+        chunk_rows = _chunks.CHUNK_ROWS
+        n_chunks = -(-self.n_rows // chunk_rows)
+        look = partial(_survey_files, self.files, chunk_rows, missing)
+        groups, sizes, largest = merge_surveys(list(read_ahead(look, n_chunks)))
+        scale = scale_of_largest(largest)
+        encoder = GroupEncoder(tuple(groups.names))
+        loader = ChunkLoader(self.files, encoder, scale, chunk_rows, n_jobs)
+        rows = StreamedRows(loader, sizes)
+        rows.parts = self._parts()
+        return OpenedRows(rows, groups, scale)
+
+    def _parts(self):
+        paths = [file.path for file in self.files.files]
+        sizes = [file.n_rows for file in self.files.files]
+        return list(zip(names_of_files(paths), sizes, strict=True))
+
+
+def _survey_files(files, chunk_rows, missing, number):
+    start = number * chunk_rows
+    X, columns = files.read(start, min(start + chunk_rows, files.n_rows))
+    return survey_rows(X, columns, start, missing)
+
+
+class FilesOnDaskSource(FileSource):
+    """Files that the workers of a cluster read and keep.
+
+    Parameters
+    ----------
+    files : RowFiles
+    client : distributed.Client
+    """
+
+    def __init__(self, files, client):
+        super().__init__(files)
+        self.client = client
+
+    def open(self, missing, n_jobs):
+        from fairanchor.rows._dask import check_versions, load_files
+
+        check_versions(self.client)
+        raw = load_files(self.client, self.files, _chunks.CHUNK_ROWS)
+        opened = open_raw(self.client, raw, len(self.feature_names), missing)
+        opened.rows.parts = self._parts()
+        return opened
+
+
+def open_raw(client, raw, n_features, missing):
+    """Rows on a cluster from futures of `RawRows`."""
+    from fairanchor.rows._dask import DaskRows, survey_chunks, with_codes
+
+    chunk_rows = _chunks.CHUNK_ROWS
+    groups, sizes, largest = merge_surveys(survey_chunks(client, raw, chunk_rows, missing))
+    scale = scale_of_largest(largest)
+    encoder = GroupEncoder(tuple(groups.names))
+    chunks = with_codes(client, raw, encoder, scale, chunk_rows)
+    return OpenedRows(DaskRows(client, chunks, n_features, sizes, chunk_rows), groups, scale)
