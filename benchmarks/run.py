@@ -12,7 +12,7 @@ import sys
 
 from _common import FOLDER, parsed, parser_of, progress
 
-BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "peers")
+BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "streaming", "peers")
 
 
 def main(arguments=None):

@@ -48,12 +48,11 @@ GROUP_SHARES = (0.5, 0.3, 0.2)
 BLOCK_ROWS = 500_000
 # Where `AnchorFairClustering.fit` finds what it calls, in its own module.
 MODULES = {
-    "equal rows": "distinct_rows",
+    "equal rows": "MemoryRows.merged",
     "anchors": "select_anchors",
     "anchor clustering": "cluster_anchors",
     "graph": "SOLVERS.newton.solve",
-    "propagation": "ASSIGNMENTS.balanced",
-    "refinement": "AnchorFairClustering._refined",
+    "propagation": "propagate",
 }
 OTHER = "other"
 

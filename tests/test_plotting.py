@@ -1,6 +1,8 @@
 """What the pictures show, against slow oracles; names and bad input."""
 
+import inspect
 import io
+import re
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -77,6 +79,29 @@ def test_an_estimator_is_drawn_like_its_labels(rows, model):
     assert texts[0] == texts[1]
 
 
+@pytest.mark.parametrize("draw", [plotting.plot_composition, plotting.plot_balance])
+def test_other_groups_than_those_of_the_fit_are_drawn_if_they_are_given(rows, model, draw):
+    others = np.where(rows.data[:, 0] > np.median(rows.data[:, 0]), "high", "low")
+    figure = plt.figure()
+    of_model, of_labels, own = figure.subplots(3)
+    draw(model, others, ax=of_model)
+    draw(model.labels_, others, ax=of_labels)
+    draw(model, ax=own)
+    texts = [[t.get_text() for t in ax.get_legend().get_texts()] for ax in figure.axes]
+    assert texts[0] == texts[1] != texts[2]
+    drawn = [np.concatenate([line.get_xdata() for line in ax.lines]) for ax in figure.axes]
+    assert_allclose(drawn[0], drawn[1])
+    assert len(drawn[0]) != len(drawn[2]) or not np.allclose(drawn[0], drawn[2])
+
+
+def test_weights_go_with_the_groups_that_are_given(rows, model):
+    weights = np.where(rows.sensitive_features == rows.sensitive_features[0], 3.0, 1.0)
+    groups = rows.sensitive_features
+    table = composition_of(model, groups, weights).table
+    repeated = np.repeat(np.arange(len(weights)), weights.astype(int))
+    assert_allclose(table, composition_of(model.labels_[repeated], groups[repeated]).table)
+
+
 def test_dashed_lines_stand_at_the_population_boundaries():
     ax = plotting.plot_composition([0, 0, 0, 1], ["a", "b", "c", "c"])
     assert_allclose(sorted(line.get_xdata()[0] for line in ax.lines), [0.25, 0.5])
@@ -124,6 +149,15 @@ def test_price_is_relative_to_the_first_cost():
     assert_allclose(ax.lines[0].get_xdata(), [0.1, 0.3, 0.5])
     assert_allclose(ax.lines[0].get_ydata(), [0.0, 0.1, 0.2])
     assert [text.get_text() for text in ax.texts] == ["p", "q: +20.0%", "r: +10.0%"]
+
+
+@pytest.mark.parametrize("make", [np.array, tuple, iter, list])
+def test_names_can_be_any_sequence(make):
+    ax = plotting.plot_price_of_fairness([50, 60], [0.1, 0.5], names=make(["p", "q"]))
+    assert [text.get_text() for text in ax.texts] == ["p", "q: +20.0%"]
+    names = make(["x", "y"])
+    ax = plotting.plot_profiles([[0.0], [1.0]], [0, 1], cluster_names=names)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["x", "y"]
 
 
 def test_a_price_of_a_per_mille_does_not_fill_the_axis():
@@ -272,6 +306,23 @@ BAD_INPUT = [
     (lambda: plotting.plot_price_of_fairness([0.0], [0.5]), "reference cost is 0.0"),
     (lambda: plotting.plot_price_of_fairness([np.nan], [0.5]), "must be finite"),
     (lambda: plotting.plot_price_of_fairness([1], [1], names=["a", "b"]), "names has 2 entries"),
+    (lambda: plotting.plot_price_of_fairness([1], [1], names=np.array(["a", "b"])), "2 entries"),
+    (lambda: plotting.plot_composition([0, None], ["a", "b"]), "labels has 1 missing value"),
+    (lambda: plotting.plot_balance([0.0, np.nan], ["a", "b"]), "the first in row 1"),
+    (lambda: plotting.plot_composition([0, 1], ["a", "b"], sample_weight=[1]), "expected \\(2,\\)"),
+    (lambda: plotting.plot_composition([0], ["a"], sample_weight=[-1]), "not negative"),
+    (
+        lambda: plotting.plot_embedding(np.eye(3), [0, 1, 2], cluster_names=["a", "b"]),
+        "cluster_names has 2 entries, expected at least 3, as many as clusters in labels",
+    ),
+    (
+        lambda: plotting.plot_profiles(np.eye(2), [0, 1], cluster_names=np.array(["a"])),
+        "cluster_names has 1 entries, expected at least 2",
+    ),
+    (
+        lambda: plotting.plot_profiles(np.eye(2), [0, 1], feature_names=["a"]),
+        "feature_names has 1 entries, expected 2, as many as columns of X",
+    ),
     (lambda: plotting.plot_comparison([{"cost": 1}]), "mapping with name, cost and balance"),
     (lambda: plotting.plot_comparison([]), "at least one"),
     (lambda: plotting.plot_embedding([[np.nan]], [0]), "1 value.s. that are not finite"),
@@ -287,6 +338,19 @@ BAD_INPUT = [
 def test_bad_input_is_refused_with_its_reason(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_weights_without_groups_are_refused_with_an_estimator(model):
+    with pytest.raises(ValueError, match="sample_weight is given without sensitive_features"):
+        plotting.plot_composition(model, sample_weight=np.ones(1200))
+
+
+@pytest.mark.parametrize("name", [name for name in plotting.__all__ if name.startswith("plot_")])
+def test_the_documentation_names_every_parameter_and_is_complete(name):
+    function = getattr(plotting, name)
+    for parameter in inspect.signature(function).parameters:
+        assert re.search(rf"^{parameter} : ", inspect.getdoc(function), re.MULTILINE)
+    assert not re.search(r"\{\w+\}", inspect.getdoc(function))
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):

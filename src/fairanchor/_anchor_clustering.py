@@ -3,6 +3,7 @@
 Start reading at `AnchorFairClustering.fit`; it is the paper in four steps.
 """
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
-from fairanchor._propagation import Refinement, propagate
+from fairanchor._propagation import Refinement, needs_soft_labels, propagate
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import (
     HasMethods,
@@ -34,6 +35,7 @@ from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_r
 from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.graph import (
     ADMMSolver,
     AnchorGraphProblem,
@@ -57,11 +59,16 @@ from fairanchor.rows import (
     stand_in_samples,
     with_one_blas_thread,
 )
+from fairanchor.rows._journal import identity_of_run
 from fairanchor.rows._label_files import LabelsElsewhere
 from fairanchor.rows._open import kind_of, source_of
 from fairanchor.rows._stream import as_table
 
 SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
+ONE_GROUP = (
+    "sensitive_features is None: all rows are taken as one group, so the clusters are not "
+    "constrained in any way."
+)
 # Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
 # would lose what it was chosen for.
 DEFAULT_REFINE = {"fair_kmeans": 20}
@@ -152,7 +159,8 @@ default="population"
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row.
+        Cluster of each row. Not there for datasets and Dask collections of more than a million
+        rows, which are worked on in chunks: see `iter_labels` and `write_labels`.
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of all tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
@@ -313,13 +321,15 @@ default="population"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
+        X : array-like of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster: in memory, in the Parquet or Arrow files of a pyarrow dataset, or in a
+            Dask DataFrame or array, whose client must be open.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Group of each row; several columns mean their intersection. Without it all rows are
-            one group, and a warning says so.
+            one group, and a warning says so. For datasets and Dask DataFrames the name of a column
+            or a list of names; all other columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row; targets and counts are then in weight.
 
@@ -358,14 +368,14 @@ default="population"
         summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
         targets = fairness_targets(self.fairness, summary, groups, unit=units.weight)
         check_targets(targets, summary, groups, feasible=solver.is_exact)
-        graph = solver.solve(problem, distinct, targets, samples)
+        free = isinstance(self.fairness, str) and self.fairness == "population"
+        refinement = Refinement(refine, free, min_size)
+        keep = needs_soft_labels(refinement, samples)
+        graph = solver.solve(problem, distinct, targets, samples, keep_soft_labels=keep)
         warn_not_converged(graph)
 
         # 4. Propagation: soft labels to labels whose counts are exact.
-        free = isinstance(self.fairness, str) and self.fairness == "population"
-        propagated = propagate(
-            self.assignment, graph, distinct, targets, samples, Refinement(refine, free, min_size)
-        )
+        propagated = propagate(self.assignment, graph, distinct, targets, samples, refinement)
 
         self.clusterer_ = fitted
         self._store_graph(units, anchors, problem, graph)
@@ -375,8 +385,34 @@ default="population"
             warn_if_small(self.counts_, min_size * units.weight)
         return self
 
+    def fit_predict(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Fit and return the labels of all rows, also of rows that are not in memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row, or names of columns; see `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.labels_ if self._agreed is None else np.concatenate(list(self._agreed))
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_model")
+
+    def __getstate__(self):
+        # Rows that are elsewhere, a cluster's client above all, cannot be stored.
+        return super().__getstate__() | {"_agreed": None}
 
     def predict(self, X, *, sensitive_features=None):
         """Cluster of new rows, by the multipliers and prices of their groups.
@@ -530,6 +566,11 @@ default="population"
         check_is_fitted(self)
         elsewhere = self.__dict__.get("_agreed")
         if elsewhere is None:
+            if not hasattr(self, "labels_"):
+                raise ValueError(
+                    "This model was loaded or copied: it does not know the rows that it was fitted "
+                    "to. Label them with predict, or fit again."
+                )
             raise ValueError(
                 "The rows were in memory: their labels are in labels_. Labels are written chunk by "
                 "chunk for datasets and Dask collections of more than one chunk."
@@ -542,8 +583,9 @@ default="population"
         if kind_of(X) is not None:
             source = source_of(X, sensitive_features)
             if source.n_rows > _chunks.CHUNK_ROWS:
-                return self._rows_elsewhere(source, sample_weight)
-            X, columns = source.read()
+                return self._rows_elsewhere(source, sensitive_features, sample_weight)
+            self._journal_of(source)
+            X, columns = source.read(self.missing_groups)
             sensitive_features = as_table(columns) if columns else None
         X = check_rows(self, X)
         if source is not None:
@@ -561,7 +603,7 @@ default="population"
             rows = rows.in_chunks()
         return rows, groups, units
 
-    def _rows_elsewhere(self, source, sample_weight):
+    def _rows_elsewhere(self, source, sensitive_features, sample_weight):
         """Rows of a dataset or of a Dask collection, a chunk at a time."""
         if sample_weight is not None:
             raise ValueError(
@@ -575,9 +617,22 @@ default="population"
                 "assignment='balanced'."
             )
         check_n_clusters(self.n_clusters, source.n_rows)
+        if sensitive_features is None:
+            warnings.warn(ONE_GROUP, FairnessWarning, stacklevel=6)
+        journal = self._journal_of(source)  # refuses another run's before any row is read
         opened = source.open(self.missing_groups, self.n_jobs)
+        opened.rows.journal, opened.rows.progress = journal, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
         return opened.rows, opened.groups, _Units(length=opened.scale)
+
+    def _journal_of(self, source):
+        """Where the run's checkpoint is kept, if there is to be one."""
+        if source.checkpoint is None:
+            return None
+        parameters = self.get_params(deep=False)
+        return source.checkpoint(
+            identity_of_run(parameters, source.fingerprint(), _chunks.CHUNK_ROWS)
+        )
 
     def _can_be_in_chunks(self):
         """Whether nothing that was asked for needs all rows in memory at once."""
@@ -586,6 +641,11 @@ default="population"
     def _new_rows(self, X, sensitive_features):
         """Checked new rows in the fitted scale, and the model that labels them."""
         check_is_fitted(self)
+        if kind_of(X) is not None:
+            raise TypeError(
+                f"X is a {type(X).__name__}, expected rows in memory. Give new rows a part at a "
+                "time; the labels of the rows that were fitted are written by write_labels."
+            )
         X = check_rows(self, X, reset=False)
         codes = known_codes(
             self,
@@ -657,6 +717,7 @@ default="population"
 
     def _store_assignment(self, rows, groups, units, propagated):
         """Attributes of the labels, tables with the groups in the order of ``groups_``."""
+        self._agreed = None
         if isinstance(propagated.labels, np.ndarray):
             is_weighted = rows.is_weighted or units.weight != 1.0
             weights = rows.weights * units.weight if is_weighted else None
@@ -680,12 +741,13 @@ default="population"
         if units.weight != 1.0:
             self.counts_ = self.counts_ * units.weight
         self.balance_ = balance_of_table(agreed.totals)
-        self._agreed = None
         if isinstance(rows, MemoryChunks):
-            self.labels_ = np.concatenate(rows.each("labels", agreed.labels_of, small=False))
+            self.labels_ = np.concatenate(list(LabelsElsewhere(rows, agreed)))
         else:
             self._agreed = LabelsElsewhere(rows, agreed)
-            self.__dict__.pop("labels_", None)
+            # Of an earlier fit, or of the file that the model was loaded from.
+            for name in ("labels_", "preprocessing_"):
+                self.__dict__.pop(name, None)
 
     def _store_model(self, rows, groups, problem, targets, graph, propagated):
         """What `predict` needs, in the units of the scaled rows."""

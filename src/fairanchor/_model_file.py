@@ -1,11 +1,14 @@
 """Model files: what a fitted `AnchorFairClustering` needs to label new rows, in one small file.
 
 The file is a NumPy ``.npz`` container: one ``.npy`` entry per array and one entry
-``model.json`` with everything else (format version, parameters, group names, preprocessing).
-Reading it runs no code. What grows with the training rows, ``labels_`` above all, is not kept.
+``model.json`` with everything else (format version, parameters, group names, preprocessing, a
+checksum). Reading it runs no code, and believes nothing: `fairanchor._model_archive` checks the
+container, `fairanchor._model_checks` the contents. What grows with the training rows, ``labels_``
+above all, is not kept.
 """
 
-import json
+import errno
+import struct
 import warnings
 import zipfile
 import zlib
@@ -17,47 +20,45 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor import __version__
 from fairanchor._anchor_clustering import AnchorFairClustering
+from fairanchor._files import replacing
 from fairanchor._model import AnchorModel
+from fairanchor._model_archive import ModelFileError, read_archive, write_archive
+from fairanchor._model_checks import (
+    ATTRIBUTES,
+    SHAPES,
+    NewerVersionError,
+    check_arrays,
+    check_attributes,
+    check_group_names,
+    check_preprocessing,
+    check_settings,
+    check_supports,
+    check_version,
+    require,
+    shapes_of,
+)
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._row_solvers import ActiveSetRows, PivotingRows, ResidualRows
-from fairanchor.tables._files import replacing
 from fairanchor.tables._plain import from_plain, to_plain
 
-FORMAT = "fairanchor-model"
-# Raised when an older program would misread the file.
-FORMAT_VERSION = 1
-MANIFEST = "model.json"
-LARGEST_MANIFEST = 100_000_000
-# What contents that make no sense can raise.
-DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+# What an archive that was damaged can raise, and contents that make no sense.
+ARCHIVE_DAMAGE = (EOFError, OSError, struct.error, zipfile.BadZipFile, zlib.error)
+DAMAGE = (
+    *ARCHIVE_DAMAGE,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 ROW_SOLVERS = {solver.__name__: solver for solver in (ActiveSetRows, PivotingRows, ResidualRows)}
 MODEL_TABLES = ("multipliers", "allowed_cells", "prices", "centers", "shares")
-PUBLIC_ARRAYS = (
-    "counts_",
-    "targets_",
-    "anchor_indices_",
-    "anchors_",
-    "anchor_masses_",
-    "anchor_labels_",
-    "multipliers_",
-    "assignment_prices_",
-    "cluster_centers_",
-)
-PUBLIC_SCALARS = (
-    "balance_",
-    "worst_violation_",
-    "inertia_",
-    "mass_error_",
-    "duality_gap_",
-    "assignment_gap_",
-    "converged_",
-    "n_iter_",
-    "n_clusters_found_",
-    "n_features_in_",
-    "history_",
-)
+PUBLIC_ARRAYS = tuple(name for name in SHAPES if not name.startswith("model."))
 
 
 class UnavailableClusterer(BaseEstimator):
@@ -103,17 +104,13 @@ def save_model(estimator, path, *, preprocessing=None, force=False):
     # A loaded model that was fitted again has labels, and features of its own.
     if preprocessing is None and not hasattr(estimator, "labels_"):
         preprocessing = getattr(estimator, "preprocessing_", None)
-    manifest = _manifest_of(estimator, preprocessing)
+    # A file that could not be loaded must not be written.
+    estimator._validate_params()
     arrays = _arrays_of(estimator)
-    with (
-        replacing(path, force=force) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
-        text = json.dumps(manifest, allow_nan=False, ensure_ascii=False, indent=1)
-        archive.writestr(_entry(MANIFEST), text.encode("utf-8"))
-        for name, array in arrays.items():
-            with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    manifest = _manifest_of(estimator, preprocessing, arrays)
+    shapes_of(manifest)
+    with replacing(path, force=force) as file:
+        write_archive(file, manifest, arrays)
 
 
 def load_model(path):
@@ -131,49 +128,47 @@ def load_model(path):
         the file holds one.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"There is no model file {path}.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = _read_manifest(archive, path)
-            try:
-                return _restored(manifest, _read_arrays(archive, manifest["arrays"]))
-            except DAMAGE as error:
-                reason = f"{type(error).__name__}: {error}"
-                raise ValueError(f"The model file {path} is damaged ({reason}).") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(_not_a_model(path, str(error))) from None
+    with path.open("rb") as file:
+        try:
+            return _restored(*read_archive(file, _declared_shapes))
+        except NewerVersionError as error:
+            raise ModelFileError(f"{path} {error}") from None
+        except DAMAGE as error:
+            # A place that does not exist in the file is damage, a disk that fails is not.
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise
+            raise ModelFileError(_refusal(path, error)) from error
 
 
-def _entry(name):
-    # A fixed date: equal models are equal files.
-    entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry
+def _refusal(path, error):
+    why = str(error) or type(error).__name__
+    if isinstance(error, ARCHIVE_DAMAGE):
+        why = f"the archive is cut off or altered ({why.rstrip('.')})"
+    elif not isinstance(error, ModelFileError):
+        why = f"{type(error).__name__}: {why}"
+    return f"{path} is not a model file of fairanchor, or it is damaged: {why.rstrip('.')}."
 
 
-def _not_a_model(path, why):
-    return f"{path} is not a model file of fairanchor, or it is damaged: {why}."
-
-
-def _manifest_of(estimator, preprocessing):
+def _manifest_of(estimator, preprocessing, arrays):
     names = getattr(estimator, "feature_names_in_", None)
     model = estimator._model
     return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
         "written_by": f"fairanchor {__version__}",
         "parameters": _plain_parameters(estimator),
         "groups": [to_plain(name) for name in estimator.groups_],
         "feature_names_in": None if names is None else [str(name) for name in names],
-        "attributes": {name: to_plain(getattr(estimator, name)) for name in PUBLIC_SCALARS},
+        "attributes": {name: to_plain(getattr(estimator, name)) for name in ATTRIBUTES},
         "scale": estimator._scale,
         "by_distance": bool(model.by_distance),
         "row_solver": _row_solver_name(model.row_solver),
         "alpha": float(model.row_solver.problem.alpha),
         "n_clusters": int(model.row_solver.problem.n_clusters),
+        "n_anchors": len(arrays["model.anchors"]),
+        "n_features": arrays["model.anchors"].shape[1],
+        "n_supports": len(arrays.get("model.typical_supports", ())),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
-        "arrays": sorted(_arrays_of(estimator)),
     }
 
 
@@ -192,9 +187,9 @@ def _arrays_of(estimator):
     # Where a row's solution starts decides its last bits.
     supports = getattr(model.row_solver, "typical_supports", None)
     if supports is not None:
-        arrays["model.typical_supports"] = supports
+        arrays["model.typical_supports"] = supports > 0
     arrays |= {name: getattr(estimator, name) for name in PUBLIC_ARRAYS}
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return arrays
 
 
 def _plain_parameters(estimator):
@@ -238,110 +233,79 @@ def _clusterer_from(saved):
     if isinstance(saved, str):
         return saved
     if "name" in saved:
-        return CLUSTERERS[saved["name"]](**saved["parameters"])
+        clusterer = CLUSTERERS[saved["name"]](**saved["parameters"])
+        clusterer._validate_params()
+        return clusterer
     return UnavailableClusterer(saved["description"])
 
 
-def _read_manifest(archive, path):
-    if MANIFEST not in archive.namelist():
-        raise ValueError(_not_a_model(path, f"it has no entry {MANIFEST}"))
-    size = archive.getinfo(MANIFEST).file_size
-    if size > LARGEST_MANIFEST:
-        raise ValueError(_not_a_model(path, f"its entry {MANIFEST} has {size:,} bytes"))
-    try:
-        manifest = json.loads(archive.read(MANIFEST))
-    except ValueError as error:
-        raise ValueError(_not_a_model(path, f"{MANIFEST} cannot be read, {error}")) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ValueError(_not_a_model(path, f"{MANIFEST} does not say {FORMAT!r}"))
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has version {manifest.get('format_version')} of the model format and was "
-            f"written by {manifest.get('written_by')}; this is fairanchor {__version__}, which "
-            f"reads version {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
-        )
-    return manifest
-
-
-def _read_arrays(archive, names):
-    arrays = {}
-    for name in names:
-        with archive.open(f"{name}.npy") as member:
-            arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    return arrays
+def _declared_shapes(manifest):
+    check_version(manifest, __version__)
+    return shapes_of(manifest)
 
 
 def _restored(manifest, arrays):
-    _check_shapes(manifest, arrays)
-    parameters = {name: from_plain(value) for name, value in manifest["parameters"].items()}
-    parameters["clusterer"] = _clusterer_from(parameters["clusterer"])
-    estimator = AnchorFairClustering(**parameters)
+    check_settings(manifest)
+    check_arrays(arrays, manifest["n_clusters"])
+    attributes = {name: from_plain(value) for name, value in manifest["attributes"].items()}
+    check_attributes(attributes, manifest["n_features"])
+    groups = [from_plain(name) for name in manifest["groups"]]
+    check_group_names(groups)
+
+    estimator = _estimator_from(manifest["parameters"])
     for name in PUBLIC_ARRAYS:
         setattr(estimator, name, arrays[name])
-    for name in PUBLIC_SCALARS:
-        setattr(estimator, name, from_plain(manifest["attributes"][name]))
-    estimator.groups_ = _object_array([from_plain(name) for name in manifest["groups"]])
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+    estimator.groups_ = _object_array(groups)
     if manifest["feature_names_in"] is not None:
         estimator.feature_names_in_ = _object_array(manifest["feature_names_in"])
-    estimator.preprocessing_ = _preprocessing_from(manifest["preprocessing"])
-    estimator._n_features_out = len(arrays["model.anchors"])
+    estimator.preprocessing_ = _preprocessing_from(
+        manifest["preprocessing"], manifest["n_features"]
+    )
+    estimator._n_features_out = manifest["n_anchors"]
     estimator._scale = float(manifest["scale"])
     estimator._model = _restored_model(manifest, arrays)
     return estimator
 
 
+def _estimator_from(saved):
+    parameters = {name: from_plain(value) for name, value in saved.items()}
+    parameters["clusterer"] = _clusterer_from(parameters["clusterer"])
+    estimator = AnchorFairClustering(**parameters)
+    estimator._validate_params()
+    return estimator
+
+
 def _restored_model(manifest, arrays):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         # The ridge was checked, and announced, when the model was fitted.
         warnings.simplefilter("ignore", UserWarning)
         problem = AnchorGraphProblem(
             arrays["model.anchors"],
             arrays["model.anchor_labels"],
             manifest["n_clusters"],
-            manifest["alpha"],
+            float(manifest["alpha"]),
         )
+        require(np.isfinite(problem.Q).all(), "its anchors are too large to be multiplied")
+        arguments = ()
+        if "model.typical_supports" in arrays:
+            check_supports(manifest)
+            arguments = (arrays["model.typical_supports"].astype(np.float64),)
+        solver = ROW_SOLVERS[manifest["row_solver"]](problem, *arguments)
     tables = {name: arrays[f"model.{name}"] for name in MODEL_TABLES}
-    supports = arrays.get("model.typical_supports")
-    arguments = () if supports is None else (supports,)
-    solver = ROW_SOLVERS[manifest["row_solver"]](problem, *arguments)
     return AnchorModel(row_solver=solver, by_distance=manifest["by_distance"], **tables)
 
 
-def _preprocessing_from(plain):
+def _preprocessing_from(plain, n_features):
     if plain is None:
         return None
     from fairanchor.tables._preprocessing import Preprocessing
 
-    return Preprocessing.from_json(plain)
-
-
-def _check_shapes(manifest, arrays):
-    """Arrays that do not fit together would be read out of bounds by the kernels."""
-    n_clusters, n_groups = manifest["n_clusters"], len(manifest["groups"])
-    n_anchors, n_features = arrays["model.anchors"].shape
-    expected = {
-        "model.anchor_labels": (n_anchors,),
-        "model.centers": (n_clusters, n_features),
-        "model.shares": (n_groups,),
-        "model.multipliers": (n_clusters, n_groups),
-        "model.allowed_cells": (n_clusters, n_groups),
-        "model.prices": (n_clusters, n_groups),
-    }
-    if "model.typical_supports" in arrays:
-        n_supports = len(arrays["model.typical_supports"])
-        if n_supports not in (1, n_anchors):
-            raise TypeError(f"{n_supports} typical supports, expected 1 or {n_anchors}")
-        expected["model.typical_supports"] = (n_supports, n_anchors)
-    for name, shape in expected.items():
-        if arrays[name].shape != shape:
-            raise TypeError(f"array {name!r} has shape {arrays[name].shape}, expected {shape}")
-    labels = arrays["model.anchor_labels"]
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_clusters:
-        raise TypeError(f"anchor labels should be 0..{n_clusters - 1}")
-    for name in (*expected, "model.anchors"):
-        kinds = {"model.anchor_labels": "iu", "model.allowed_cells": "b"}.get(name, "f")
-        if arrays[name].dtype.kind not in kinds or not np.isfinite(arrays[name]).all():
-            raise TypeError(f"array {name!r} holds something else than finite numbers")
+    require(isinstance(plain["scaled"], bool), "its preprocessing is scaled neither way")
+    preprocessing = Preprocessing.from_json(plain)
+    check_preprocessing(preprocessing, n_features)
+    return preprocessing
 
 
 def _object_array(values):

@@ -1,7 +1,7 @@
 """Module 4 of the paper wherever the rows are: from the anchor graph to labels.
 
-Rows in memory are labelled by their soft labels, then refined. Rows in chunks are spared
-one assignment: if there is a refinement, a sample's labels give it its first centres.
+Labels follow from soft labels, or from a refinement: fair Lloyd steps that begin with the means
+of what the soft labels make of the rows. Of a large table a sample is enough to begin with.
 """
 
 from dataclasses import dataclass
@@ -95,55 +95,62 @@ def propagate(name, graph, rows, targets, samples, refinement):
     -------
     propagated : Propagated
     """
-    if isinstance(rows, ChunkedRows):
-        return _in_chunks(graph, rows, targets, samples, refinement)
-    return _in_memory(ASSIGNMENTS[name], graph, rows, targets, samples, refinement)
-
-
-def _in_memory(assign, graph, rows, targets, samples, refinement):
-    assignment = assign(graph.soft_labels, rows, targets)
-    del graph  # its soft labels are as large as the scores of the refinement
-    zeros = np.zeros((len(targets), rows.n_features))
-    centers = means_of(rows, assignment.labels, zeros, assignment.split)
+    is_held = not isinstance(rows, ChunkedRows)
     if refinement.n_steps == 0:
-        cost = cost_of(rows, assignment.labels, centers, assignment.split)
-        labels = rows.spread(assignment.labels, assignment.split)
-        prices, gap = assignment.prices, assignment.gap
-        return Propagated(labels, targets, prices, centers, cost, gap, by_distance=False)
-    centers, sizes = refinement.settled(samples[-2:], centers)
-    refined = fair_lloyd(rows, centers, **refinement.options(rows, targets, sizes))
-    labels = rows.spread(refined.labels, refined.split)
+        if is_held:
+            return _labels_in_memory(ASSIGNMENTS[name], graph, rows, targets)
+        return _labels_in_chunks(graph, rows, targets, samples[-1])
+    first = _first_centers(graph, rows, targets, samples)
+    centers, sizes = refinement.settled(samples[-2:], first)
+    options = refinement.options(rows, targets, sizes)
+    if is_held:
+        refined = fair_lloyd(rows, centers, **options)
+        labels = rows.spread(refined.labels, refined.split)
+    else:
+        refined = fair_lloyd_in_chunks(rows, samples[-1], centers, **options)
+        labels = refined.agreed
     return Propagated(
         labels, refined.targets, refined.prices, refined.centers, refined.cost, refined.gap,
         by_distance=True,
     )  # fmt: skip
 
 
-def _in_chunks(graph, rows, targets, samples, refinement):
-    sample = samples[-1]
-    scorer = SoftLabelScorer.of(graph, targets)
-    if refinement.n_steps == 0:
-        totals = round_targets(targets, rows.group_sizes, whole=True)
-        agreed = agree(rows, scorer, totals, sample)
-        sizes = agreed.totals.sum(axis=1)
-        centers = agreed.sums / np.maximum(sizes, 1)[:, None]
-        # Squares around the anchors' mean, less what the means of the clusters take of them.
-        middle = graph.row_solver.problem.center
-        cost = graph.squares - float(sizes @ ((centers - middle) ** 2).sum(axis=1))
-        return Propagated(
-            agreed, targets, agreed.prices, centers, max(cost, 0.0), agreed.gap, by_distance=False
-        )
-    assignment = balanced(scorer.scores(sample), sample, targets)
+def needs_soft_labels(refinement, samples):
+    """Whether labels of all rows follow from soft labels: else those of a sample are enough."""
+    return refinement.n_steps == 0 or not samples
+
+
+def _first_centers(graph, rows, targets, samples):
+    """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
+    soft_labels = graph.pop_soft_labels()
+    if soft_labels is None:
+        rows = samples[-1]
+        soft_labels = SoftLabelScorer.of(graph, targets).scores(rows)
+    assignment = balanced(soft_labels, rows, targets)
     zeros = np.zeros((len(targets), rows.n_features))
-    centers = means_of(sample, assignment.labels, zeros)
-    centers, sizes = refinement.settled(samples[-2:], centers)
-    refined = fair_lloyd_in_chunks(
-        rows, sample, centers, **refinement.options(rows, targets, sizes)
-    )
-    return Propagated(
-        refined.agreed, refined.targets, refined.prices, refined.centers, refined.cost,
-        refined.gap, by_distance=True,
-    )  # fmt: skip
+    return means_of(rows, assignment.labels, zeros, assignment.split)
+
+
+def _labels_in_memory(assign, graph, rows, targets):
+    assignment = assign(graph.pop_soft_labels(), rows, targets)
+    zeros = np.zeros((len(targets), rows.n_features))
+    centers = means_of(rows, assignment.labels, zeros, assignment.split)
+    cost = cost_of(rows, assignment.labels, centers, assignment.split)
+    labels = rows.spread(assignment.labels, assignment.split)
+    prices, gap = assignment.prices, assignment.gap
+    return Propagated(labels, targets, prices, centers, cost, gap, by_distance=False)
+
+
+def _labels_in_chunks(graph, rows, targets, sample):
+    totals = round_targets(targets, rows.group_sizes, whole=True)
+    agreed = agree(rows, SoftLabelScorer.of(graph, targets), totals, sample)
+    sizes = agreed.totals.sum(axis=1)
+    centers = agreed.sums / np.maximum(sizes, 1)[:, None]
+    # Squares around the anchors' mean, less what the means of the clusters take of them.
+    middle = graph.row_solver.problem.center
+    cost = graph.squares - float(sizes @ ((centers - middle) ** 2).sum(axis=1))
+    prices, gap = agreed.prices, agreed.gap
+    return Propagated(agreed, targets, prices, centers, max(cost, 0.0), gap, by_distance=False)
 
 
 @dataclass(frozen=True)

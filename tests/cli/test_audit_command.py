@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from fairanchor.cli import _audit
 from fairanchor.metrics import balance_score, mnce_score, relative_balance_score
 
 
@@ -105,11 +106,52 @@ def test_a_report_is_written(frame, run, folder):
 REFUSED = {
     "no such cluster column": (["--cluster", "segmnt"], "did you mean 'segment'?"),
     "no such sensitive column": (["--sensitive", "gender"], "no column 'gender'"),
-    "cluster as group": (["--sensitive", "segment"], "both cluster and group"),
     "other rows": (["--data", "few.csv"], "900 rows, few.csv has 10"),
-    "unknown id": (["--data", "few.csv", "--id", "person"], "890 ids of the labels are not in"),
+    "unknown id": (["--data", "few.csv", "--id", "person"], "few.csv lacks 890 ids of the labels"),
     "repeated id": (["--data", "twice.csv", "--id", "person"], "2 rows with the id '00003'"),
 }
+
+
+WRONG_USAGE = {
+    "cluster as group": (["--sensitive", "segment"], "both cluster and group"),
+    "id without data": (["--id", "person"], "give --data as well"),
+    "NaN": (["--min-relative-balance", "nan"], "nan is not a finite number"),
+    "no page": (["--report", "report.txt"], "expected a name in .html"),
+    "report is an input": (["--report", "segments.html", "--force"], "is an input"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_USAGE)
+def test_wrong_usage_ends_with_2(frame, run, folder, case):
+    frame.to_csv("segments.html", index=False)
+    options, message = WRONG_USAGE[case]
+    assert message in run("audit", "segments.html", *BASIC[2:], *options, code=2).stderr
+    assert (folder / "segments.html").read_text().startswith("person,")
+
+
+def test_standard_input_cannot_be_both_tables(frame, run):
+    result = run("audit", "-", "--data", "-", *BASIC[2:], code=2, stdin=b"")
+    assert "cannot both be standard input" in result.stderr
+
+
+def test_a_long_table_is_cut_and_says_so(frame, run):
+    frame["segment"] = np.arange(len(frame)) % 60
+    frame.to_csv("segments.csv", index=False)
+    lines = run(*BASIC).stdout.splitlines()
+    assert lines[40].split()[0] == "39"
+    assert lines[41].split(maxsplit=1) == ["...", "20 more clusters (--json has all)"]
+    assert lines[42].split()[:2] == ["all", "900"]
+    assert len(json.loads(run(*BASIC, "--json").stdout)["counts"]) == 60
+
+
+def test_values_that_are_no_clusters_are_announced_or_refused(frame, run, monkeypatch):
+    frame["segment"] = frame["income"]
+    frame.to_csv("segments.csv", index=False)
+    n_values = frame["income"].nunique()
+    message = f"'segment' has {n_values} different values in 900 rows: it seems not to name"
+    assert f"Warning: The column {message}" in run(*BASIC).stderr
+    monkeypatch.setattr(_audit, "MOST_CELLS", 1000)
+    assert f"Error: The column {message}" in run(*BASIC, code=1).stderr
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -1,16 +1,25 @@
 """``fairanchor compare``: plain and fair methods on one table."""
 
+import errno
 import json
+import sys
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
 
 from fairanchor import AnchorFairClustering
-from fairanchor.cli._compare import METHODS
+from fairanchor.cli import _comparison as comparison
+from fairanchor.cli._comparison import METHODS
 from fairanchor.metrics import relative_balance_score
+from fairanchor.report._collect import plain_kmeans
+from fairanchor.tables._grouping import Grouping
+
+N_PEOPLE = 900
 
 BASIC = ("compare", "people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
 TWO = ("--method", "k-means", "--method", "anchors+fair_kmeans")
@@ -46,7 +55,9 @@ def test_a_vector_picture_names_the_methods(folder, run):
     run(*BASIC, *TWO, "-o", "compare.svg")
     root = ElementTree.parse("compare.svg").getroot()
     texts = set(root.itertext())
-    assert {"k-means", "anchors+fair_kmeans", "seconds"} <= texts
+    legend = [text for text in texts if text.strip().endswith(" s")]
+    assert {text.split(",")[0].strip() for text in legend} == {"k-means", "anchors+fair_kmeans"}
+    assert {"cost, k-means = 1", "balance of the worst cluster"} <= {t.strip() for t in texts}
 
 
 def test_a_method_that_fails_is_listed_with_its_reason(folder, run, monkeypatch):
@@ -64,6 +75,128 @@ def test_a_method_that_fails_is_listed_with_its_reason(folder, run, monkeypatch)
 
 def test_the_picture_is_checked_before_the_work(folder, run):
     assert "expected a picture" in run(*BASIC, "-o", "table.csv", code=2).stderr
+    assert "is an input" in run("compare", "p.png", *BASIC[2:], "-o", "p.png", code=2).stderr
     (folder / "old.png").write_text("old")
     assert "exists already" in run(*BASIC, "-o", "old.png", code=1).stderr
     assert (folder / "old.png").read_text() == "old"
+
+
+def changed_fit(monkeypatch, change):
+    """Let the framework, on these rows, do something before or after its work."""
+    fit = AnchorFairClustering.fit
+
+    def with_change(self, X, *args, **kwargs):
+        fit(self, X, *args, **kwargs)
+        if len(X) == N_PEOPLE:
+            change(self, X, **kwargs)
+        return self
+
+    monkeypatch.setattr(AnchorFairClustering, "fit", with_change)
+
+
+def test_without_matplotlib_the_error_comes_first_and_names_the_extra(folder, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("fairanchor.cli._compare.load_table", lambda *args: pytest.fail("read"))
+    result = run(*BASIC, *TWO, "-o", "compare.png", code=1)
+    assert 'pip install "fairanchor[report]"' in result.stderr
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_picture_that_fails_does_not_take_the_results_along(folder, run, monkeypatch, as_json):
+    def fail(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device", "compare.png")
+
+    monkeypatch.setattr("fairanchor.plotting.plot_comparison", fail)
+    result = run(*BASIC, *TWO, *as_json, "-o", "compare.png", code=1)
+    assert "anchors+fair_kmeans" in result.stdout
+    assert "compare.png: No space left on device" in result.stderr
+    assert folder.names == ["people.csv", "people.parquet"]
+
+
+def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise ValueError("no")
+
+    monkeypatch.setattr(comparison, "_fitted", refuse)
+    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
+    result = run(*BASIC, *TWO, "-o", "compare.png", code=3)
+    assert "there is no picture compare.png" in result.stderr
+    assert not (folder / "compare.png").exists()
+
+
+def test_groups_have_their_names_in_what_methods_say(folder, run, monkeypatch):
+    folder.write("people.csv", sex=[None, *folder.people["sex"].to_pylist()[1:]])
+    seen = []
+    changed_fit(
+        monkeypatch, lambda self, X, sensitive_features: seen.append(set(sensitive_features))
+    )
+    result = run(*BASIC, *TWO, "--missing", "own-group", "--json")
+    assert seen == [{"f", "m", "(missing)"}]
+    assert set(json.loads(result.stdout)["groups"]) == {"f", "m", None}
+
+
+def test_a_value_called_missing_is_not_taken_for_a_missing_one():
+    grouping = Grouping(np.array([0, 1, 2, 0]), [None, "(missing)", ("a", None)])
+    names = comparison._named_groups(grouping).tolist()
+    assert len(set(names)) == 3
+    assert names[0] == names[3]
+    assert names[2] == ("a", "(missing)")
+
+
+def test_warnings_name_the_method_that_gave_them(folder, run, monkeypatch):
+    def warn(self, X, **kwargs):
+        warnings.warn("these rows are odd", UserWarning, stacklevel=2)
+
+    changed_fit(monkeypatch, warn)
+    result = run(*BASIC, *TWO, "--features", "age,income", "--json")
+    assert "Warning: anchors+fair_kmeans: these rows are odd" in result.stderr
+    found = records(result)
+    assert found["anchors+fair_kmeans"]["warnings"] == ["these rows are odd"]
+    assert found["k-means"]["warnings"] == []
+    assert json.loads(result.stdout)["warnings"] == ["anchors+fair_kmeans: these rows are odd"]
+
+
+def test_a_method_that_did_not_converge_ends_with_code_3(folder, run, monkeypatch):
+    changed_fit(monkeypatch, lambda self, X, **kwargs: setattr(self, "converged_", False))
+    assert "did not converge" in run(*BASIC, *TWO, code=3).stdout
+    assert not records(run(*BASIC, *TWO, "--json", code=3))["anchors+fair_kmeans"]["converged"]
+
+
+def test_a_broken_promise_ends_with_code_3_but_plain_kmeans_promises_nothing(
+    folder, run, monkeypatch
+):
+    assert records(run(*BASIC, *TWO, "--json"))["k-means"]["worst_violation"] > 1
+
+    def spoil(self, X, **kwargs):
+        self.labels_ = (X[:, 1] > np.median(X[:, 1])).astype(np.int32)
+
+    changed_fit(monkeypatch, spoil)
+    result = run(*BASIC, *TWO, code=3)
+    assert "misses its proportions by" in result.stdout.splitlines()[2]
+    assert "misses" not in result.stdout.splitlines()[1]
+
+
+def test_jobs_reach_every_method(folder, run, monkeypatch):
+    seen = {}
+
+    def look(estimator, X, groups):
+        threads = max(pool["num_threads"] for pool in threadpool_info())
+        seen[type(estimator).__name__] = (getattr(estimator, "n_jobs", None), threads)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(comparison, "_fitted", look)
+    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
+    for jobs in (1, 2):
+        run(*BASIC, "--method", "fair k-means", *TWO, "--jobs", jobs, code=3)
+        expected = (jobs, jobs)
+        assert seen == {
+            "KMeans": (None, jobs),
+            "FairKMeans": expected,
+            "AnchorFairClustering": expected,
+        }
+
+
+def test_plain_kmeans_is_that_of_the_report(folder, run):
+    plain = comparison._estimator("k-means", 2, 5, 1)
+    framework = AnchorFairClustering(2, random_state=5)
+    assert plain.get_params() == plain_kmeans(framework).get_params()

@@ -1,6 +1,8 @@
 """``fairanchor fit``: labels, models, summaries, and all that can be wrong with a table."""
 
 import json
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -237,69 +239,76 @@ def test_a_run_that_did_not_converge_writes_its_labels_and_ends_with_3(folder, r
     assert issubclass(ConvergenceWarning, UserWarning)
 
 
-# What is refused.
-
-CONTENT = {
-    "empty.csv": b"",
-    "header.csv": b"age,sex\n",
-    "semicolons.csv": b"age;sex\n1;f\n2;m\n",
-    "repeated.csv": b"age,sex,age\n1,f,2\n2,m,3\n",
-    "truncated.parquet": b"PAR1\x15\x04\x15",
-    "text.csv": b"age,sex\n" + b"".join(b"%d,f\n%d,m\n" % (i, i) for i in range(9)) + b"old,m\n",
-    "infinite.csv": b"age,sex\n1,f\ninf,m\n2,f\n",
-}
-REFUSED = {
-    "no file": ("none.csv", [], "There is no file none.csv"),
-    "empty": ("empty.csv", [], "empty.csv is empty"),
-    "no rows": ("header.csv", [], "has columns but no rows"),
-    "wrong delimiter": ("semicolons.csv", [], "Use --delimiter ';'"),
-    "repeated name": ("repeated.csv", [], "more than one column called 'age'"),
-    "truncated Parquet": ("truncated.parquet", [], "is not a complete Parquet file"),
-    "text among numbers": ("text.csv", [], "'old' in row 18"),
-    "infinity": ("infinite.csv", [], "'age' has 1 infinite values"),
-    "misspelled": ("people.csv", ["--exclude", "persn"], "did you mean 'person'?"),
-    "identifier as feature": ("people.parquet", [], "'person' is text with 900"),
-    "too many clusters": ("people.csv", ["--exclude", "person", "-k", 901], "n_samples=900"),
-    "unwritable output": ("people.csv", ["-o", "nowhere/labels.csv"], "There is no folder"),
-    "folder as output": ("people.csv", ["-o", "."], "is a folder"),
-    "unknown format": ("people.csv", ["-o", "labels.xlsx"], "'.xlsx', which names no format"),
-    "id called cluster": ("clusters.csv", ["--id", "cluster"], "called 'cluster'"),
-}
+def test_an_id_may_be_called_like_a_column_that_is_not_asked_for(folder, run):
+    persons = folder.people["person"].to_pylist()
+    folder.write("odd.csv", membership_0=persons, person=None)
+    options = ("-k", 2, "--sensitive", "sex", "--id", "membership_0", "-o", "labels.csv")
+    run("fit", "odd.csv", *options, "--jobs", 1)
+    assert pd.read_csv("labels.csv", dtype=str)["membership_0"].tolist() == persons
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_bad_input_is_one_line_on_stderr_and_exit_code_1(folder, run, case):
-    source, options, message = REFUSED[case]
-    if source in CONTENT:
-        (folder / source).write_bytes(CONTENT[source])
-    folder.write("clusters.csv", cluster=np.arange(900), person=None)
-    before = folder.names
-    result = run("fit", source, "-k", 2, "--sensitive", "sex", *options, "--quiet", code=1)
-    assert message in result.stderr
-    assert result.stderr.startswith("Error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-    assert folder.names == before
+def test_a_column_without_a_name_is_the_id_or_left_out(folder, run):
+    frame = folder.people.to_pandas().drop(columns="person")
+    frame.to_csv("indexed.csv")
+    fit = ("fit", "indexed.csv", "-k", 2, "--sensitive", "sex", "--jobs", 1)
+    assert "use --id '' or --exclude ''." in run(*fit, "-o", "a.csv").stderr
+    run(*fit, "--exclude", "", "-o", "b.csv")
+    run(*fit, "--id", "", "-o", "c.csv")
+    named = pd.read_csv("c.csv", index_col=0)
+    assert named.index.tolist() == list(range(len(frame)))
+    assert_array_equal(named["cluster"], pd.read_csv("b.csv")["cluster"])
 
 
-WRONG_USAGE = {
-    "no clusters": (["people.csv", "--sensitive", "sex"], "--clusters"),
-    "no sensitive column": (["people.csv", "-k", 2], "--sensitive"),
-    "zero clusters": (["people.csv", "-k", 0, "--sensitive", "sex"], "x>=1"),
-    "unknown clusterer": ([*BASIC[1:], "--clusterer", "magic"], "fair_kmeans"),
-    "anchors": ([*BASIC[1:], "--n-anchors", "some"], "some"),
-    "two outputs in one": ([*BASIC[1:], "-o", "a.csv", "--model", "a.csv"], "Two outputs"),
-    "json and data": ([*BASIC[1:], "-o", "-", "--json"], "standard output"),
-    "model to standard output": ([*BASIC[1:], "--model", "-"], "name a file"),
-    "contradiction": ([*BASIC[1:], "--missing", "error", "--missing", "impute"], "contradict"),
-    "delimiter": ([*BASIC[1:], "--delimiter", "::"], "one character"),
-}
+def test_a_single_group_is_announced(folder, run):
+    folder.write("alike.csv", sex=["f"] * len(folder.people))
+    result = run("fit", "alike.csv", *BASIC[2:], "-o", "a.csv")
+    assert "'sex' has one value only, 'f': every clustering is proportional" in result.stderr
+    assert "1 group: f 100.0%" in result.stderr
 
 
-@pytest.mark.parametrize("case", WRONG_USAGE)
-def test_wrong_usage_ends_with_2(folder, run, case):
-    arguments, message = WRONG_USAGE[case]
-    assert message in run("fit", *arguments, code=2).stderr
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e200])
+def test_the_unit_of_a_column_does_not_matter_however_odd(folder, run, scale):
+    scale = 2.0 ** round(np.log2(scale))  # rounds nothing
+    incomes = folder.people["income"].to_numpy()
+    for name, values in [("usual.parquet", incomes), ("odd.parquet", incomes * scale)]:
+        folder.write(name, income=values)
+        run("fit", name, *BASIC[2:], "-o", f"{name}.csv")
+    result = run("fit", "odd.parquet", *BASIC[2:], "--soft", "--regret", "--model", "m.npz")
+    assert "Warning" not in result.stderr
+    usual = (folder / "usual.parquet.csv").read_text()
+    assert (folder / "odd.parquet.csv").read_text() == usual
+    run("predict", "m.npz", "odd.parquet", "--id", "person", "-o", "again.csv")
+    assert (folder / "again.csv").read_text() == usual
+
+
+def test_an_unclosed_quote_loses_no_row_silently(folder, run):
+    lines = (folder / "people.csv").read_text().replace('"', "").splitlines()
+    person, age, income, job, *rest = lines[100].split(",")
+    lines[100] = ",".join([person, age, income, f'"{job}', *rest])
+    (folder / "odd.csv").write_text("\n".join(lines) + "\n")
+    for options in ([], ["--exclude", "job"]):
+        result = run("fit", "odd.csv", *BASIC[2:], *options, "-o", "a.csv", code=1)
+        assert "a quote that opens in line 101 is not closed" in result.stderr
+    assert not (folder / "a.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_a_pipe_is_read_like_a_file(folder, run, name):
+    """What a shell gives for <(command), and for /dev/stdin after a pipe."""
+    run("fit", name, *BASIC[2:], "-o", "expected.csv")
+    reader, writer = os.pipe()
+    data = (folder / name).read_bytes()
+
+    def write():
+        with open(writer, "wb") as file:
+            file.write(data)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    run("fit", f"/dev/fd/{reader}", *BASIC[2:], "-o", "labels.csv")
+    thread.join()
+    os.close(reader)
+    assert (folder / "labels.csv").read_text() == (folder / "expected.csv").read_text()
 
 
 def test_nothing_is_overwritten_without_force(folder, run):
@@ -322,3 +331,15 @@ def test_clusters_are_whole_numbers_in_typed_files(folder, run):
     run(*BASIC, "-o", "labels.parquet")
     schema = parquet.read_schema("labels.parquet")
     assert schema.field("cluster").type == pa.int32()
+
+
+def test_the_report_says_what_was_left_out_and_how_to_repeat_the_run(folder, run):
+    ages = [None, *folder.people["age"].to_pylist()[1:]]
+    folder.write("people.csv", age=ages, constant=[1.0] * len(ages))
+    run("fit", "people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--missing",
+        "drop-rows", "-o", "labels.csv", "--report", "report.html")  # fmt: skip
+    html = (folder / "report.html").read_text()
+    assert "1 of 900 rows, those with missing values, were left out" in html
+    assert "fairanchor fit people.csv --clusters 2 --sensitive sex --id person" in html
+    assert "is constant: it does not influence the clusters" in html
+    assert "n_init=10, random_state=0" in html

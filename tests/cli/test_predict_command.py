@@ -62,7 +62,7 @@ def test_unscaled_and_imputed_models_repeat_what_fit_did(folder, run):
     )
     run("fit", "gaps.csv", *FIT[2:], *options, "-o", "a.csv", "--model", "m.npz")
     result = run("predict", "m.npz", "gaps.csv", "-o", "b.csv", code=1)
-    assert "'income' has 1 missing values" in result.stderr
+    assert "'income' has 1 missing value in 900 rows" in result.stderr
     run("predict", "m.npz", "gaps.csv", "-o", "b.csv", "--missing", "impute")
     assert_array_equal(clusters("a.csv"), clusters("b.csv"))
     run("predict", "m.npz", "gaps.csv", "-o", "c.csv", "--missing", "drop-rows")
@@ -83,7 +83,7 @@ def test_unknown_groups_are_refused_or_blind(folder, run):
     folder.write("new.csv", sex=["x"] + folder.people["sex"].to_pylist()[1:])
     run(*FIT, "--sensitive", "sex", "--model", "m.npz")
     result = run("predict", "m.npz", "new.csv", "-o", "a.csv", code=1)
-    assert "has not seen: 'x' (1 rows)" in result.stderr
+    assert "1 group that the model has not seen: x (1 row)" in result.stderr
     assert not (folder / "a.csv").exists()
     run("predict", "m.npz", "new.csv", "-o", "a.csv", "--unknown-groups", "blind")
     assert len(clusters("a.csv")) == len(folder.people)
@@ -93,6 +93,53 @@ def test_a_new_category_warns(folder, run):
     folder.write("new.csv", job=["pilot"] + folder.people["job"].to_pylist()[1:])
     run(*FIT, "--sensitive", "sex", "--model", "m.npz")
     assert "such as 'pilot'" in run("predict", "m.npz", "new.csv", "-o", "a.csv").stderr
+
+
+def test_the_summary_as_json_has_the_composition(folder, run):
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    predict = ("predict", "m.npz", "people.csv")
+    summary = json.loads(run(*predict, "--json", "-o", "a.csv").stdout)
+    expected = pd.crosstab(clusters("a.csv"), folder.people["sex"].to_pandas())
+    assert_array_equal(summary["counts"], expected)
+    assert summary["groups"] == ["f", "m"]
+    assert summary["outputs"] == {"labels": "a.csv"}
+    alone = json.loads(run(*predict, "--json").stdout)
+    assert alone["counts"] == summary["counts"]
+    assert alone["outputs"] == {}
+    assert "standard output" in run(*predict, "--json", "-o", "-", code=2).stderr
+
+
+BAD_IDS = {
+    "feature": ["--id", "age"],
+    "sensitive": ["--id", "sex"],
+    "cluster": ["--id", "cluster"],
+    "membership": ["--id", "membership_2", "--soft"],
+    "regret": ["--id", "regret", "--regret"],
+}
+
+
+@pytest.mark.parametrize("case", BAD_IDS)
+def test_an_id_that_is_something_else_as_well_is_refused(folder, run, case):
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    result = run("predict", "m.npz", "people.csv", *BAD_IDS[case], "-o", "a.csv", code=2)
+    assert f"--id {BAD_IDS[case][1]!r}" in result.stderr
+    assert not (folder / "a.csv").exists()
+
+
+def test_advice_about_missing_values_can_be_followed(folder, run):
+    people = folder.people
+    folder.write("gaps.csv", age=[None, *people["age"].to_pylist()[1:]])
+    folder.write("unknown.csv", sex=[None, *people["sex"].to_pylist()[1:]])
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    refused = run("predict", "m.npz", "gaps.csv", code=1).stderr
+    assert "--missing impute" in refused
+    assert "--exclude" not in refused
+    refused = run("predict", "m.npz", "unknown.csv", "--missing", "own-group", code=1).stderr
+    assert "1 group that the model has not seen: (missing) (1 row). It knows f, m." in refused
+    assert "--unknown-groups blind" in refused
+    options = ("--missing", "own-group", "--unknown-groups", "blind", "-o", "a.csv")
+    run("predict", "m.npz", "unknown.csv", *options)
+    assert clusters("a.csv").notna().all()
 
 
 def test_a_missing_column_is_named(folder, run):

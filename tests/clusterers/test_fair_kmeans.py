@@ -540,3 +540,13 @@ def test_bad_new_rows_are_refused_with_their_reason(method, data, match):
     model = fit(X, groups, 3)
     with pytest.raises(ValueError, match=match):
         getattr(model, method)(**{"X": X, "sensitive_features": groups, **data})
+
+
+def test_random_centres_may_be_rows_without_weight_where_too_few_have_some():
+    X = np.arange(8.0).reshape(-1, 1)
+    weights = np.array([1.0, 2.0, 0, 0, 0, 0, 0, 0])
+    model = FairKMeans(3, init="random", n_init=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(X, sensitive_features=list("abababab"), sample_weight=weights)
+    assert set(model.labels_) == {0, 1, 2}

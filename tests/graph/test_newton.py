@@ -315,7 +315,7 @@ def test_start_on_a_sample_ends_at_the_same_optimum():
     assert result.converged
     allowed = allowed_anchors(case.problem, case.targets)
     solver = row_solvers.PivotingRows(case.problem)
-    ascent = newton._DualAscent(case.problem, case.rows(), case.targets, allowed, solver)
+    ascent = newton._DualAscent(case.problem, case.rows(), case.targets, allowed, solver, keep=True)
     cold, _ = ascent.run(np.zeros(case.targets.shape), 100, 1e-10)
     assert_allclose(result.soft_labels, cold.soft_labels, atol=1e-7)
     assert result.n_iter <= cold.n_iter

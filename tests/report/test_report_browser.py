@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from fairanchor.report import summarise_labels, write_report
@@ -153,3 +154,49 @@ def test_an_audit_of_labels_alone_is_a_whole_page(visit):
     assert len(requests) == 1
     assert complaints == []
     assert page.locator("#left-out li").count() == 5
+
+
+@pytest.fixture(scope="module")
+def wide_run():
+    """35 clusters and 45 groups with long names."""
+    rng = np.random.default_rng(0)
+    labels = [f"the cluster with the long name number {l}" for l in rng.integers(0, 35, 3000)]
+    groups = [f"people of the group number {g}" for g in rng.integers(0, 45, 3000)]
+    return summarise_labels(labels, sensitive_features=groups)
+
+
+def test_a_wide_table_scrolls_with_a_cue_and_prints_whole(visit, wide_run):
+    page, _, complaints = visit(wide_run, viewport={"width": 700, "height": 900})
+    region = page.locator("#composition .table")
+    assert region.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert "linear-gradient" in style_of(page, "#composition .table", "backgroundImage")
+    assert page.locator("#composition .cue").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    # What is printed on A4 is 182 mm wide.
+    page.set_viewport_size({"width": 688, "height": 1000})
+    page.emulate_media(media="print")
+    assert region.evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+    assert not page.locator("#composition .cue").is_visible()
+    assert style_of(page, "#composition .table", "overflowX") == "visible"
+    assert complaints == []
+
+
+def test_bars_keep_room_beside_long_names_and_the_legend_is_whole(visit, wide_run):
+    page, _, _ = visit(wide_run, viewport={"width": 1200, "height": 900})
+    boxes = page.evaluate(
+        """[...document.querySelectorAll('#composition svg')].map(svg => {
+            const whole = svg.getBoundingClientRect();
+            const texts = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+            const bars = [...svg.querySelectorAll('path')].map(p => p.getBoundingClientRect());
+            return {
+                beyond: Math.max(...texts.map(t => t.right)) - whole.right,
+                before: whole.left - Math.min(...texts.map(t => t.left)),
+                axes: Math.max(...bars.map(b => b.right)) - whole.left, width: whole.width,
+                left: Math.min(...bars.filter(b => b.height > 8 && b.width > 20).map(b => b.left))
+                    - whole.left,
+            };
+        })"""
+    )
+    for box in boxes:
+        assert max(box["beyond"], box["before"]) < 2
+        assert box["axes"] - box["left"] > 0.45 * box["width"]

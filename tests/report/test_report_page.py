@@ -297,7 +297,7 @@ def test_cautions_depend_on_the_run(hostile_run):
     assert "The solver did not converge." in words
     words = unusual_page("costs without labels").words
     assert "No seed was given" in words
-    assert "2 group(s) have fewer than 20 rows, the smallest 1" in words
+    assert "2 groups of fewer than 20 rows, the smallest of 1: such shares" in words
 
 
 def test_a_million_rows_take_seconds_and_the_file_stays_small():

@@ -124,3 +124,33 @@ def test_labels_of_any_tool_keep_their_names():
     run = summarise_labels(["gold", "tin", "tin"], sensitive_features=["f", "m", "f"])
     assert run.cluster_names == ["gold", "tin"]
     assert_array_equal(run.counts, [[1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan")])
+def test_a_missing_label_is_refused_or_left_out_and_counted(missing):
+    labels, groups = ["gold", missing, "tin", "tin"], ["f", "f", "m", "f"]
+    with pytest.raises(ValueError, match=r"labels has 1 missing value.* row 1: .*missing='drop'"):
+        summarise_labels(labels, sensitive_features=groups)
+    run = summarise_labels(labels, sensitive_features=groups, missing="drop")
+    assert_array_equal(run.counts, [[1, 0], [1, 1]])
+    assert run.cluster_names == ["gold", "tin"]
+    assert run.n_rows_left_out == 1
+    weighted = summarise_labels(
+        labels, sensitive_features=groups, sample_weight=[1, 50, 2, 3], missing="drop"
+    )
+    assert_array_equal(weighted.counts, [[1, 0], [3, 2]])
+
+
+BAD_LABELS = [
+    ({"labels": [None, None]}, "labels has 2 missing"),
+    ({"labels": [0.0, 1.0, 2.0]}, "sensitive_features has 2 rows, labels has 3"),
+    ({"missing": "ignore"}, "missing='ignore', expected 'error' or 'drop'"),
+    ({"sensitive_features": ["a", None]}, "sensitive_features has 1 missing"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_LABELS)
+def test_labels_that_make_no_sense_are_refused(changes, message):
+    given = {"labels": [0, 1], "sensitive_features": ["a", "b"], "missing": "drop"} | changes
+    with pytest.raises(ValueError, match=message):
+        summarise_labels(given.pop("labels"), **given)

@@ -68,14 +68,14 @@ def test_the_sentence_has_the_number_and_the_best_possible():
     assert "a balance of 0.2500, 50.0% of the best possible" in verdict.sentence
     assert "can exceed 0.5000" in verdict.sentence
     assert verdict.details == [
-        "Farthest from the population: group g0 is 20.0% of cluster c0, but 33.3% of all rows."
+        "Farthest from the population: group “g0” is 20.0% of cluster “c0”, but 33.3% of all rows."
     ]
 
 
 def test_a_cluster_too_small_for_a_group_is_named():
     run = run_of([[0, 3], [10, 90]])
     details = " ".join(judge(run, measure(run.counts)).details)
-    assert "Cluster c0 has 3 rows, too few for the share of group g0" in details
+    assert "Cluster “c0” has 3 rows, too few for the share of group “g0”" in details
 
 
 def test_weights_are_never_called_exact_to_the_row():

@@ -3,9 +3,14 @@
 import os
 import resource
 import stat
+from urllib.error import URLError
 
 import pytest
 
+from fairanchor import datasets
+from fairanchor.datasets import _fetch
+from fairanchor.report import _write as report_write
+from fairanchor.reproduction import _store
 from fairanchor.tables import check_output, replacing
 
 
@@ -83,6 +88,79 @@ def test_a_link_stays_a_link(tmp_path):
     assert target.read_bytes() == b"new"
 
 
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path):
+    path = tmp_path / ("é" * 125 + ".csv")
+    write(path)
+    assert path.read_bytes() == b"new"
+
+
+def test_an_error_of_writing_names_the_file(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="could not be written: No space left") as caught:
+        write(tmp_path / "a.csv")
+    assert caught.value.filename == str(tmp_path / "a.csv")
+    assert caught.value.errno == 28
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "a.csv"):
+        (tmp_path / "none").read_bytes()
+    assert caught.value.filename == str(tmp_path / "none")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def private_umask():
+    before = os.umask(0o027)
+    yield 0o640
+    os.umask(before)
+
+
+def write_dataset(path):
+    source = path.with_name("scratch")
+    source.write_bytes(b"new")
+    source.chmod(0o600)
+    _fetch._keep(source, path)
+    source.unlink()
+
+
+WRITERS = {
+    "tables": write,
+    "report": lambda path: report_write.write_text(path, "new"),
+    "reproduction": lambda path: _store.write_text(path, "new"),
+    "datasets": write_dataset,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_part_writes_whole_files_with_the_mode_of_the_umask(
+    tmp_path, private_umask, monkeypatch, name
+):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), fsync(file)))
+    WRITERS[name](tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == private_umask
+    assert len(synced) == 2  # the file and its folder
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_download_that_fails_names_the_address_and_the_way_around(tmp_path, monkeypatch):
+    def unreachable(url, **options):
+        raise URLError("no route to host")
+
+    monkeypatch.setattr(_fetch, "fetch_file", unreachable)
+    with pytest.raises(OSError, match="no route to host") as caught:
+        datasets.fetch_law_school(data_home=tmp_path)
+    for words in (_fetch.LAW_SCHOOL_REMOTE.url, str(tmp_path), "law_dataset.arff"):
+        assert words in str(caught.value)
+
+
 def test_a_device_is_written_as_it_is():
     check_output(os.devnull)
     write(os.devnull)
@@ -92,7 +170,7 @@ def test_a_device_is_written_as_it_is():
 def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"):
         check_output(tmp_path)
-    with pytest.raises(FileNotFoundError, match="There is no folder"):
+    with pytest.raises(FileNotFoundError, match="the folder .* does not exist"):
         check_output(tmp_path / "nowhere" / "a.csv")
 
 

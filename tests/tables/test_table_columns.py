@@ -104,10 +104,10 @@ def test_imputed_values_are_the_mean_and_the_commonest_category():
 
 
 BAD_COLUMNS = {
-    "missing number": ([1.0, None], "'a' has 1 missing values in 2 rows, the first in row 1"),
-    "NaN": ([np.nan, 1.0], "missing values in 2 rows, the first in row 0"),
+    "missing number": ([1.0, None], "'a' has 1 missing value in 2 rows, the first in row 1"),
+    "NaN": ([np.nan, 1.0], "1 missing value in 2 rows, the first in row 0"),
     "missing text": (["x", None], "--missing impute"),
-    "infinite": ([1.0, np.inf], "1 infinite values, the first in row 1"),
+    "infinite": ([1.0, np.inf], "1 infinite value, the first in row 1"),
     "nearly numbers": (
         ["1", "2", "3", "4?"],
         "3 of its 4 different values are numbers.*'4\\?' in row 3",
@@ -144,7 +144,9 @@ def test_new_rows_are_treated_as_the_learned_ones():
 def test_a_new_category_is_announced_and_is_none_of_the_known():
     table = pa.table({"t": ["x", "y"]})
     preprocessing = Preprocessing.learn(table, ["t"], RULE)
-    with pytest.warns(UserWarning, match="1 rows have a value of 't' .* such as 'z'"):
+    with pytest.warns(
+        UserWarning, match="1 value of the column 't' the model has not seen, such as 'z'"
+    ):
         X = preprocessing.rows_of(pa.table({"t": ["x", "z"]}))
     np.testing.assert_array_equal(X, [[1, 0], [0, 0]])
 
@@ -189,10 +191,16 @@ def test_text_of_whole_numbers_names_numbers_unless_zeros_lead():
 
 def test_missing_groups_are_refused_or_a_group_of_their_own():
     table = pa.table({"g": ["a", None, "b"], "h": [1.0, np.nan, 1.0]})
-    with pytest.raises(ValueError, match="'g' has 1 missing values in 3 rows, first in row 1"):
+    with pytest.raises(ValueError, match="'g' has 1 missing value in 3 rows, first in row 1"):
         encode_groups(table, ["g"])
     grouping = encode_groups(table, ["g", "h"], missing="own_group")
     assert grouping.per_row().tolist() == [("a", 1.0), (None, None), ("b", 1.0)]
+
+
+def test_a_column_without_any_value_is_one_group_of_its_own():
+    grouping = encode_groups(pa.table({"g": pa.nulls(3)}), ["g"], missing="own_group")
+    assert grouping.names == [None]
+    assert grouping.codes.tolist() == [0, 0, 0]
 
 
 def test_small_groups_are_merged_and_stay_so_for_new_rows():

@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import os
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +83,73 @@ def test_compressed_csv_is_read(tmp_path):
     assert read_all(tmp_path / "t.csv.gz").equals(TABLE)
 
 
+@pytest.mark.parametrize(
+    ("name", "encode"),
+    [
+        ("t.tsv.gz", lambda table: as_csv(table.drop_columns("id")).replace(b",", b"\t")),
+        ("t.parquet.gz", lambda table: as_parquet(table.drop_columns("id"))),
+        ("t.gz", lambda table: as_stream(table.drop_columns("id"))),
+        ("no suffix", lambda table: as_csv(table.drop_columns("id"))),
+    ],
+)
+def test_every_format_may_be_compressed(tmp_path, name, encode):
+    (tmp_path / name).write_bytes(gzip.compress(encode(TABLE)))
+    source = open_table(tmp_path / name)
+    assert source.read(source.columns).equals(TABLE.drop_columns("id"))
+
+
+@pytest.mark.parametrize(
+    "encode", [as_csv, as_parquet, as_stream, lambda t: gzip.compress(as_csv(t))]
+)
+def test_a_pipe_may_have_any_format(tmp_path, encode):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(encode(TABLE),))
+    writer.start()
+    try:
+        assert read_all(pipe).equals(TABLE)
+    finally:
+        writer.join()
+
+
+def test_an_empty_pipe_and_closed_standard_input_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="is empty"):
+        open_table(os.devnull)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="standard input is closed"):
+        open_table("-")
+
+
+@settings(deadline=None, max_examples=40)
+@given(cut=st.integers(2, len(gzip.compress(as_csv(TABLE), mtime=0)) - 1))
+def test_no_truncated_gzip_file_is_taken_for_a_whole_one(tmp_path_factory, cut):
+    path = tmp_path_factory.mktemp("cut") / "t.csv.gz"
+    path.write_bytes(gzip.compress(as_csv(TABLE), mtime=0)[:cut])
+    with pytest.raises(ValueError, match="is not a complete gzip file"):
+        read_all(path)
+
+
+def test_an_empty_line_of_a_single_column_is_a_missing_value(tmp_path):
+    (tmp_path / "t.csv").write_text("cluster\n1\n\n0\n")
+    assert read_all(tmp_path / "t.csv")["cluster"].to_pylist() == [1, None, 0]
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n\n3,4\n")
+    assert read_all(tmp_path / "t.csv")["a"].to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize("place", ["header", "first line", "far away", "between blocks"])
+def test_a_byte_that_is_not_utf8_is_named_with_its_line(tmp_path, place):
+    """Also where a letter of two bytes lies across two blocks of what is read."""
+    lines = [b"a,name", *[b"%d,x" % i for i in range(300_000)]]
+    line = {"header": 0, "first line": 1, "far away": 200_001, "between blocks": 150_001}[place]
+    if place == "between blocks":
+        lines[1] = b"0,".ljust((1 << 20) - 1 - len(b"a,name\n"), b"x") + "é".encode()
+        assert b"\n".join(lines).index("é".encode()) == (1 << 20) - 1
+    lines[line] = "9,é".encode("latin-1")
+    (tmp_path / "t.csv").write_bytes(b"\n".join(lines))
+    with pytest.raises(ValueError, match=f"byte 0xe9 in line {line + 1} .*'é'.*iconv"):
+        read_all(tmp_path / "t.csv")
+
+
 def test_types_of_a_csv_file_are_decided_by_all_its_rows(tmp_path):
     """A first block of whole numbers, then a fraction, and text in another column."""
     rows = "1,2\n" * 600_000 + "1.5,two\n"
@@ -90,9 +159,12 @@ def test_types_of_a_csv_file_are_decided_by_all_its_rows(tmp_path):
     assert table.num_rows == 600_001
 
 
-def test_a_value_may_have_a_line_break_in_quotes(tmp_path):
-    (tmp_path / "t.csv").write_text('a,b\n1,"x\ny"\n2,z\n')
-    assert read_all(tmp_path / "t.csv")["b"].to_pylist() == ["x\ny", "z"]
+def test_a_column_that_is_not_read_may_have_line_breaks_in_quotes(tmp_path):
+    (tmp_path / "t.csv").write_text('a,note\n1,"x, y\nand, z\n"\n2,z\n')
+    source = open_table(tmp_path / "t.csv")
+    assert source.read(["a"])["a"].to_pylist() == [1, 2]
+    with pytest.raises(ValueError, match="the column 'note' that begins in line 2 goes on to .* 4"):
+        source.read(["a", "note"])
 
 
 def test_missing_values_of_text_are_missing_unless_quoted(tmp_path):
@@ -109,9 +181,25 @@ REFUSED = {
     "tabs": ("t.csv", b"a\tb\n1\t2\n", "Use --delimiter tab"),
     "uneven rows": ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
     "repeated names": ("t.csv", b"a,b,a\n1,2,3\n", "more than one column called 'a'"),
-    "not UTF-8": ("t.csv", "a,b\n1,é\n".encode("latin-1"), "column 'b' is not UTF-8"),
+    "not UTF-8": (
+        "t.csv",
+        "a,b\n1,é\n".encode("latin-1"),
+        "is not UTF-8 text: the byte 0xe9 in line 2",
+    ),
     "id not UTF-8": ("t.csv", "id,b\né,1\n".encode("latin-1"), "not UTF-8"),
     "workbook": ("t.csv", b"PK\x03\x04....", "Excel workbook"),
+    "old workbook": (
+        "t.xls",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "Excel workbook of the old kind",
+    ),
+    "bzip2": ("t.csv.bz2", b"BZh91AY", "compressed by bzip2: unpack it, or use gzip"),
+    "xz": ("t.csv.xz", b"\xfd7zXZ\x00", "compressed by xz"),
+    "zstd": ("t.csv.zst", b"\x28\xb5\x2f\xfd", "compressed by zstd"),
+    "UTF-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is UTF-16 text.*iconv -f utf-16"),
+    "JSON": ("t.json", b'[{"a": 1}]', "is JSON, expected CSV"),
+    "NUL later on": ("t.csv", b"a,b\n" + b"1,2\n" * 9 + b"\x00", "is not text"),
+    "header not UTF-8": ("t.csv", "é,b\n1,2\n".encode("latin-1"), "the byte 0xe9 in line 1"),
     "binary": ("t.csv", b"\x00\x01\x02\x03\x04\x05\x06\x07", "is not text"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "does not begin as such a file"),
     "truncated Parquet": ("t.parquet", as_parquet(TABLE)[:200], "not a complete Parquet file"),
@@ -172,6 +260,17 @@ def test_a_name_with_a_comma_is_taken_whole(tmp_path):
     write_table(pa.table({"a,b": [1], "c": [2]}), tmp_path / "t.parquet")
     roles = choose_columns(open_table(tmp_path / "t.parquet"), sensitive=["a,b"])
     assert roles.sensitive == ("a,b",)
+
+
+def test_a_column_without_a_name_can_have_any_role(tmp_path):
+    """pandas writes such a column unless told otherwise."""
+    (tmp_path / "t.csv").write_text(",x,sex\n0,1.5,f\n1,2.5,m\n")
+    source = open_table(tmp_path / "t.csv")
+    assert choose_columns(source, sensitive=["sex"]).features == ("", "x")
+    assert choose_columns(source, sensitive=["sex"], exclude=[""]).features == ("x",)
+    assert choose_columns(source, sensitive=["sex"], id_column="").features == ("x",)
+    assert choose_columns(source, sensitive=["sex"], features=["x", ""]).features == ("x", "")
+    assert choose_columns(source, sensitive=[""], exclude=["sex,"]).sensitive == ("",)
 
 
 BAD_ROLES = {

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fairanchor._plots._names import plot_name
+from fairanchor._plots._documentation import completed
+from fairanchor._plots._names import tick_name
 from fairanchor._plots._style import (
     INK,
     ON_SERIES,
     SURFACE,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     legend_height,
     series_color,
@@ -21,9 +21,10 @@ from fairanchor._plots._tables import (
 )
 
 # Narrower parts of a bar hold no number.
-LEAST_LABELLED_SHARE = 0.07
+LEAST_LABELLED_SHARE = 0.1
 
 
+@completed
 def plot_composition(clustering, sensitive_features=None, *, sample_weight=None, ax=None):
     """Composition of each cluster, below that of the population.
 
@@ -33,19 +34,8 @@ def plot_composition(clustering, sensitive_features=None, *, sample_weight=None,
 
     Parameters
     ----------
-    clustering : fitted estimator or array-like of shape (n_samples,)
-        An estimator of this library, or labels made by any tool.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), default=None
-        Group of each row; needed with labels.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row, with labels.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {clustering}
+    {axes}
 
     Examples
     --------
@@ -56,7 +46,6 @@ def plot_composition(clustering, sensitive_features=None, *, sample_weight=None,
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['all: 5 rows', '0: 2 rows', '1: 3 rows']
     """
-    import_matplotlib()
     whole = composition_of(clustering, sensitive_features, sample_weight)
     shown = clusters_to_show(whole.table)
     drawn = fold_small_groups(whole)
@@ -70,7 +59,7 @@ def plot_composition(clustering, sensitive_features=None, *, sample_weight=None,
         ax.axvline(boundary, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
 
     sizes = [whole.table.sum(), *whole.table[shown].sum(axis=1)]
-    names = ["all", *[plot_name(whole.clusters[l]) for l in shown]]
+    names = ["all", *[tick_name(whole.clusters[l]) for l in shown]]
     labels = [f"{name}: {_number(size)} {unit}" for name, size in zip(names, sizes, strict=True)]
     ax.set_yticks(places, labels)
     ax.set_ylim(places[-1] + 0.55, -0.55)
@@ -87,6 +76,7 @@ def composition_height(composition):
     return 0.8 + 0.28 * n_bars + legend_height(fold_small_groups(composition).groups)
 
 
+@completed
 def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=None):
     """Balance of each cluster, and the largest balance that any clustering of the rows can have.
 
@@ -95,19 +85,8 @@ def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=
 
     Parameters
     ----------
-    clustering : fitted estimator or array-like of shape (n_samples,)
-        An estimator of this library, or labels made by any tool.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), default=None
-        Group of each row; needed with labels.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row, with labels.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {clustering}
+    {axes}
 
     Examples
     --------
@@ -118,7 +97,6 @@ def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=
     >>> ax.get_xlabel()
     'balance (smallest group / largest group)'
     """
-    import_matplotlib()
     whole = composition_of(clustering, sensitive_features, sample_weight)
     shown = clusters_to_show(whole.table)
     values = balance_of_clusters(whole)
@@ -134,10 +112,11 @@ def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=
     bound = bound[bound > 0]
     bound = bound.min() / bound.max()
     line = ax.axvline(bound, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-    legend_above(ax, [line], [f"best possible: {bound:.4f}"])
-    ax.set_yticks(places, [plot_name(whole.clusters[l]) for l in shown])
+    legend_above(ax, [line], [f"best possible for the worst cluster: {bound:.4f}"], at_most=60)
+    ax.set_yticks(places, [tick_name(whole.clusters[l]) for l in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlim(0, 1.1 * max(bound, values[shown].max()))
+    ax.xaxis.get_major_locator().set_params(nbins=5)
     ax.set_xlabel("balance (smallest group / largest group)")
     ax.set_ylabel("cluster")
     return tidy(ax, grid="x")

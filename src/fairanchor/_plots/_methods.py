@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fairanchor._plots._names import plot_name
+from fairanchor._plots._documentation import completed
+from fairanchor._plots._names import check_names, plot_name
 from fairanchor._plots._style import (
     INK,
     MARKERS,
     SERIES,
+    SURFACE,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     series_color,
     tidy,
@@ -20,6 +21,7 @@ from fairanchor._plots._style import (
 LEAST_SPAN = 0.05
 
 
+@completed
 def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
     """Extra cost of each clustering over the first one, against its balance.
 
@@ -29,17 +31,10 @@ def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
         k-means costs; the first one, usually of plain k-means, is the reference.
     balances : array-like of shape (n_clusterings,)
         Balance of each clustering.
-    names : sequence of str, default=None
+    names : sequence of length n_clusterings, default=None
         What is written beside the points.
-    bound : float, default=None
-        Largest balance that any clustering of the rows can have.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {bound}
+    {axes}
 
     Examples
     --------
@@ -50,15 +45,13 @@ def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
     >>> [round(float(value), 4) for value in ax.lines[0].get_ydata()]
     [0.0, 0.05]
     """
-    import_matplotlib()
     costs, balances = _check_points(costs, balances)
-    if names is not None and len(names) != len(costs):
-        raise ValueError(f"names has {len(names)} entries, costs has {len(costs)}.")
+    names = check_names(names, "names", len(costs), "costs")
     extra = _relative(costs, costs[0]) - 1.0
     ax = axes_or_new(ax)
     order = np.argsort(balances, kind="stable")
     ax.plot(balances[order], extra[order], "o-", color=series_color(0), linewidth=1.2)
-    for position, name in enumerate(names or []):
+    for position, name in enumerate(names or ()):
         _name_point(ax, name, balances, extra, position)
     _draw_bound(ax, bound)
     _widen(ax, balances if bound is None else [*balances, bound], extra)
@@ -68,6 +61,7 @@ def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
     return tidy(ax, grid="y")
 
 
+@completed
 def plot_comparison(results, *, bound=None, reference=None, ax=None):
     """Methods side by side: cost against balance, with their times in the legend.
 
@@ -76,17 +70,10 @@ def plot_comparison(results, *, bound=None, reference=None, ax=None):
     results : sequence of mappings
         One per method, with ``name``, ``cost``, ``balance`` and, if it was measured,
         ``seconds``; other keys are ignored.
-    bound : float, default=None
-        Largest balance that any clustering of the rows can have.
+    {bound}
     reference : float, default=None
         Cost that counts as 1; by default that of the first method.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {axes}
 
     Examples
     --------
@@ -99,9 +86,8 @@ def plot_comparison(results, *, bound=None, reference=None, ax=None):
     ... ]
     >>> ax = plot_comparison(methods, bound=0.5)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['plain k-means, 0.1 s', 'FairKMeans, 0.3 s', 'best possible balance: 0.500']
+    ['plain k-means, 0.1 s', 'FairKMeans, 0.3 s', 'best possible: 0.500']
     """
-    import_matplotlib()
     results = [_check_result(result) for result in results]
     costs, balances = _check_points([r["cost"] for r in results], [r["balance"] for r in results])
     costs = _relative(costs, costs[0] if reference is None else reference)
@@ -123,7 +109,7 @@ def plot_comparison(results, *, bound=None, reference=None, ax=None):
     names = [_with_time(result) for result in results]
     line = _draw_bound(ax, bound)
     if line is not None:
-        handles, names = [*handles, line], [*names, f"best possible balance: {bound:.3f}"]
+        handles, names = [*handles, line], [*names, f"best possible: {bound:.3f}"]
     legend_above(ax, handles, names)
     _widen(ax, balances if bound is None else [*balances, bound], costs)
     ax.set_xlabel("balance of the worst cluster")
@@ -141,6 +127,9 @@ def _name_point(ax, name, balances, extra, position):
         xytext=(2, -16) if first else (-6, 8),
         textcoords="offset points",
         ha="left" if first else "right",
+        # Lines end at the name instead of crossing it.
+        bbox={"boxstyle": "square,pad=0.15", "facecolor": SURFACE, "edgecolor": "none"},
+        zorder=4,
     )
 
 
@@ -174,7 +163,9 @@ def _check_result(result):
 
 def _with_time(result):
     seconds = result.get("seconds")
-    return str(result["name"]) if seconds is None else f"{result['name']}, {seconds:.3g} s"
+    if seconds is None:
+        return str(result["name"])
+    return f"{result['name']}, {f'{seconds:,.0f}' if seconds >= 10 else f'{seconds:.2g}'} s"
 
 
 def _draw_bound(ax, bound):
@@ -187,5 +178,9 @@ def _widen(ax, xs, ys):
     """Limits with room for the marks, and never a span so small that noise looks large."""
     for values, set_limits in [(xs, ax.set_xlim), (ys, ax.set_ylim)]:
         low, high = float(np.min(values)), float(np.max(values))
-        span = max(high - low, LEAST_SPAN)
-        set_limits(low - 0.18 * span, low + 1.18 * span)
+        spare = max(LEAST_SPAN - (high - low), 0.0) / 2
+        margin = spare + 0.18 * max(high - low, LEAST_SPAN)
+        set_limits(low - margin, high + margin)
+    # The room to the left is for names; no balance is below zero.
+    left, right = ax.get_xlim()
+    ax.set_xticks([tick for tick in ax.get_xticks() if max(left, 0.0) <= tick <= right])

@@ -24,6 +24,31 @@ def plot_name(value, at_most=28):
     return display_name(value, at_most).replace("$", r"\$")
 
 
+def tick_name(value, at_most=20):
+    """`plot_name` beside an axis: cut in the middle, for long names often differ at their end."""
+    text = display_name(value)
+    if len(text) > at_most:
+        end = at_most // 2
+        text = f"{text[: at_most - end - 1].rstrip()}…{text[-end:].lstrip()}"
+    return text.replace("$", r"\$")
+
+
+def display_lines(text):
+    """The lines of a text, indented as they are, with all but tabs and line ends visible."""
+    return ["".join(map(_visible, line.expandtabs(4))) for line in str(text).split("\n")]
+
+
+def check_names(names, title, expected, of, *, at_least=False):
+    """Names as a list, or None; an error if there are not as many as things to be named."""
+    if names is None:
+        return None
+    listed = list(names)
+    if len(listed) != expected and not (at_least and len(listed) > expected):
+        number = f"at least {expected}" if at_least else f"{expected}"
+        raise ValueError(f"{title} has {len(listed)} entries, expected {number}, as many as {of}.")
+    return listed
+
+
 def _visible(character):
     if character in "\t\n\r":
         return " "

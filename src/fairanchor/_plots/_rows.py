@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._plots._names import plot_name
+from fairanchor._plots._documentation import completed
+from fairanchor._plots._names import check_names, plot_name, tick_name
 from fairanchor._plots._style import (
     FAINT,
     INK,
     SURFACE,
     axes_or_new,
-    import_matplotlib,
     marker_of,
     series_color,
     tidy,
@@ -69,6 +69,7 @@ class Plane:
         return points
 
 
+@completed
 def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_names=None, ax=None):
     """The rows in the plane of their first two principal components, coloured by cluster.
 
@@ -78,23 +79,13 @@ def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_name
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Rows.
-    labels : fitted estimator or array-like of shape (n_samples,)
-        Labels, in ``0..n_clusters-1``, or an estimator fitted on these rows.
+    {rows}
     plane : Plane, default=None
         Where to draw, as returned by `principal_plane`; by default that of ``X``.
     max_points : int, default=1500
         Largest number of rows drawn.
-    cluster_names : sequence, default=None
-        By default the clusters' numbers.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {cluster_names}
+    {axes}
 
     Examples
     --------
@@ -105,9 +96,9 @@ def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_name
     >>> ax.get_xlabel()
     'first component (96% of the variance)'
     """
-    import_matplotlib()
     X = check_matrix(X, "X")
     labels = check_labels(labels, len(X))
+    cluster_names = _check_cluster_names(cluster_names, labels)
     plane = Plane.of(X) if plane is None else plane
     rows = spread_sample(len(X), max_points)
     points, labels = plane.project(X[rows]), labels[rows]
@@ -128,6 +119,7 @@ def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_name
     return _name_axes(ax, plane)
 
 
+@completed
 def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=None):
     """The anchors, coloured by cluster, with areas like the rows they stand for.
 
@@ -144,13 +136,7 @@ def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=No
     plane : Plane, default=None
         Where to draw, as returned by `principal_plane`; by default that of ``X``, or of the
         anchors.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {axes}
 
     Examples
     --------
@@ -161,7 +147,6 @@ def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=No
     >>> len(ax.collections)
     2
     """
-    import_matplotlib()
     if hasattr(anchors, "fit"):
         labels = fitted(anchors, "anchor_labels_") if labels is None else labels
         masses = fitted(anchors, "anchor_masses_") if masses is None else masses
@@ -191,6 +176,7 @@ def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=No
     return _name_axes(ax, plane)
 
 
+@completed
 def plot_profiles(
     X, labels, *, feature_names=None, cluster_names=None, max_features=MAX_FEATURES, ax=None
 ):
@@ -198,23 +184,13 @@ def plot_profiles(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Rows.
-    labels : fitted estimator or array-like of shape (n_samples,)
-        Labels, in ``0..n_clusters-1``, or an estimator fitted on these rows.
-    feature_names : sequence, default=None
+    {rows}
+    feature_names : sequence of length n_features, default=None
         By default the features' numbers.
-    cluster_names : sequence, default=None
-        By default the clusters' numbers.
+    {cluster_names}
     max_features : int, default=12
         Features drawn: those in which the clusters differ most.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {axes}
 
     Examples
     --------
@@ -226,9 +202,10 @@ def plot_profiles(
     >>> [text.get_text() for text in ax.get_xticklabels()]
     ['income', 'age']
     """
-    import_matplotlib()
     X = check_matrix(X, "X")
     labels = check_labels(labels, len(X))
+    feature_names = check_names(feature_names, "feature_names", X.shape[1], "columns of X")
+    cluster_names = _check_cluster_names(cluster_names, labels)
     deviations, importance = cluster_profiles(X, labels, int(labels.max()) + 1)
     return draw_profiles(deviations, importance, feature_names, cluster_names, max_features, ax)
 
@@ -259,7 +236,7 @@ def draw_profiles(deviations, importance, feature_names, cluster_names, max_feat
     names = [plot_name(features[j], 22) for j in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, names, rotation=40, ha="right")
     clusters = range(len(deviations)) if cluster_names is None else cluster_names
-    ax.set_yticks(np.arange(len(shown)) + 0.5, [plot_name(clusters[l]) for l in shown])
+    ax.set_yticks(np.arange(len(shown)) + 0.5, [tick_name(clusters[l]) for l in shown])
     ax.invert_yaxis()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -332,6 +309,12 @@ def check_labels(labels, n_rows):
             "np.unique(labels, return_inverse=True)[1] and cluster_names."
         )
     return labels.astype(np.int64)
+
+
+def _check_cluster_names(names, labels):
+    # More names than labels are in use: the last clusters may be empty.
+    n_clusters = int(labels.max()) + 1
+    return check_names(names, "cluster_names", n_clusters, "clusters in labels", at_least=True)
 
 
 def _areas(masses, n_anchors):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from fairanchor._plots._documentation import completed
 from fairanchor._plots._style import (
     INK,
     axes_or_new,
-    import_matplotlib,
     legend_above,
     series_color,
     tidy,
@@ -13,6 +13,7 @@ from fairanchor._plots._style import (
 from fairanchor._plots._tables import fitted
 
 
+@completed
 def plot_convergence(history, *, tolerance=None, ax=None):
     """Largest error of a cell's mass after each sweep over the rows, in rows.
 
@@ -22,13 +23,7 @@ def plot_convergence(history, *, tolerance=None, ax=None):
         Records with ``sweep`` and ``mass_error``, as in ``AnchorFairClustering.history_``.
     tolerance : float, default=None
         Error that counts as converged, in rows; drawn as a line.
-    ax : matplotlib Axes, default=None
-        Where to draw; by default new axes.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-        Where it was drawn.
+    {axes}
 
     Examples
     --------
@@ -39,7 +34,6 @@ def plot_convergence(history, *, tolerance=None, ax=None):
     >>> plot_convergence(records).get_yscale()
     'log'
     """
-    import_matplotlib()
     if hasattr(history, "fit"):
         history = fitted(history, "history_")
     sweeps, errors = _columns(history)

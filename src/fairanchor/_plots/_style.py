@@ -65,32 +65,37 @@ def tidy(ax, *, grid=None):
     return ax
 
 
+USUAL_WIDTH = 6.4
 # Characters of a legend that fit above axes of the usual width.
 LEGEND_WIDTH = 58
 
 
-def legend_columns(names):
-    """Number of columns in which these names fit above the axes."""
+def legend_columns(names, width=USUAL_WIDTH):
+    """Number of columns in which these names fit above axes so many inches wide."""
     longest = max(len(plot_name(name)) for name in names)
-    return max(1, min(4, len(names), LEGEND_WIDTH // (longest + 5)))
+    at_most = int(LEGEND_WIDTH * width / USUAL_WIDTH) // (longest + 5)
+    return max(1, min(4, len(names), at_most))
 
 
 def legend_height(names):
-    """Height of the legend with these names, in inches."""
+    """Height of the legend with these names above axes of the usual width, in inches."""
     return 0.2 * -(-len(names) // legend_columns(names))
 
 
-def legend_above(ax, handles, names):
+def legend_above(ax, handles, names, *, at_most=28):
     """Legend over the axes; names are shown as they are, a leading underscore included."""
     # matplotlib hides entries that begin with an underscore.
-    texts = [plot_name(name) for name in names]
+    texts = [plot_name(name, at_most) for name in names]
     texts = ["\N{ZERO WIDTH SPACE}" + text if text.startswith("_") else text for text in texts]
+    width = ax.get_figure(root=True).get_figwidth() * ax.get_position().width
     return ax.legend(
         handles,
         texts,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=legend_columns(names),
+        # From the right: above long names of ticks there is room to the left of the axes.
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        # Axes usually have 0.775 of the figure's width.
+        ncols=legend_columns(names, width / 0.775),
         frameon=False,
         borderaxespad=0.2,
         handlelength=1.4,

@@ -44,40 +44,71 @@ def composition_of(clustering, sensitive_features=None, sample_weight=None):
     Parameters
     ----------
     clustering : fitted estimator, array of labels, or Composition
-        An estimator brings its own groups.
+        An estimator brings its own groups, unless others are given.
     sensitive_features : array-like, default=None
         Group of each row; needed with labels.
     sample_weight : array-like, default=None
-        Weight of each row, with labels.
+        Weight of each row, with ``sensitive_features``.
     """
     if isinstance(clustering, Composition):
         return clustering
-    if hasattr(clustering, "fit"):
-        return _of_estimator(clustering, sensitive_features)
     if sensitive_features is None:
+        return _of_estimator(clustering, sample_weight)
+    if hasattr(clustering, "fit"):
+        clustering = fitted(clustering, "labels_")
+    cluster_codes, clusters = _encode_labels(clustering)
+    codes, groups = encode_names(sensitive_features)
+    if len(codes) != len(cluster_codes):
+        raise ValueError(
+            f"sensitive_features has {len(codes)} rows, labels has {len(cluster_codes)}: "
+            "every row needs exactly one group."
+        )
+    weights = _check_weights(sample_weight, len(codes))
+    table = count_table(cluster_codes, codes, len(clusters), len(groups), weights)
+    return Composition(table, clusters, groups)
+
+
+def _of_estimator(estimator, sample_weight):
+    """Composition by the groups that an estimator was fitted with."""
+    if not hasattr(estimator, "fit"):
         raise ValueError(
             "sensitive_features is None: with an array of labels the group of each row is needed "
             "too. A fitted estimator of this library brings its own."
         )
-    labels = np.asarray(clustering)
-    if labels.ndim != 1:
-        raise ValueError(f"labels has shape {labels.shape}, expected (n_rows,).")
-    codes, groups = encode_names(sensitive_features)
-    if len(codes) != len(labels):
+    if sample_weight is not None:
         raise ValueError(
-            f"sensitive_features has {len(codes)} rows, labels has {len(labels)}: "
-            "every row needs exactly one group."
+            "sample_weight is given without sensitive_features: the counts of a fitted estimator "
+            "are in the weights that it was fitted with. Give the groups too, or no weights."
         )
-    cluster_codes, clusters = encode_names(labels)
-    table = count_table(cluster_codes, codes, len(clusters), len(groups), sample_weight)
-    return Composition(table, clusters, groups)
-
-
-def _of_estimator(estimator, sensitive_features):
-    if sensitive_features is not None and not hasattr(estimator, "counts_"):
-        return composition_of(fitted(estimator, "labels_"), sensitive_features)
     table = np.asarray(fitted(estimator, "counts_"), dtype=float)
     return Composition(table, list(range(len(table))), list(estimator.groups_))
+
+
+def _encode_labels(labels):
+    labels = np.asarray(labels, dtype=object if isinstance(labels, list) else None)
+    if labels.ndim != 1:
+        raise ValueError(f"labels has shape {labels.shape}, expected (n_rows,).")
+    codes, clusters = encode_names(labels, missing="own_group")
+    if None in clusters:
+        missing = codes == clusters.index(None)
+        raise ValueError(
+            f"labels has {np.count_nonzero(missing)} missing value(s) in {len(codes)} rows, the "
+            f"first in row {int(missing.argmax())}: a row without a label is in no cluster. Leave "
+            "such rows out."
+        )
+    return codes, clusters
+
+
+def _check_weights(weights, n_rows):
+    if weights is None:
+        return None
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (n_rows,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, expected ({n_rows},) and finite numbers "
+            "that are not negative."
+        )
+    return weights
 
 
 def fitted(estimator, attribute):

@@ -153,9 +153,20 @@ class AgreedResult:
     sums: np.ndarray
     totals: np.ndarray
 
-    def labels_of(self, chunk):
-        """Labels of a chunk's rows."""
-        labels, split = chunk_labels(chunk, self.look, self.decisions[chunk.number])
+    def labellers(self):
+        """Functions that give the labels of the chunks' rows, one for each chunk."""
+        return [_Labeller(self.look, decision) for decision in self.decisions]
+
+
+@dataclass(frozen=True)
+class _Labeller:
+    """Labels of one chunk: has no more than it needs, since it may be sent to the chunk."""
+
+    look: Look
+    decision: Decision
+
+    def __call__(self, chunk):
+        labels, split = chunk_labels(chunk, self.look, self.decision)
         return chunk.distinct.spread(labels, split)
 
 
@@ -187,22 +198,14 @@ def agree(rows, scorer, totals, sample, start=None):
         first = _first_look(rows, scorer, scale, sample, scores, on_sample.prices)
         look, decisions, gap = _decide(rows, totals, first)
         given = [(look, decision) for decision in decisions]
-        parts = rows.each("labels", _tables_of_chunk, given)
-        regrets, lowest_used = parts[0][2].copy(), parts[0][3].copy()
-        for part in parts[1:]:
-            np.minimum(regrets, part[2], out=regrets)
-            np.minimum(lowest_used, part[3], out=lowest_used)
+        counts, sums, regrets, lowest_used, score = rows.each(
+            "labels", _tables_of_chunk, given, combine=_combined_tables
+        )
         # Raising scores to `LOWEST` can only help; if no row makes use of it, the labels
         # are optimal for the scores as they were.
         if lowest_used.min() > LOWEST:
             break
         resolution *= COARSER
-    counts = sum(part[0] for part in parts)
-    sums = np.zeros_like(parts[0][1])
-    score = 0.0
-    for part in parts:
-        sums += part[1]
-        score += part[4]
     prices = np.stack(
         [
             central_prices(regrets[r], counts[:, r] > 0, totals[:, r]) if totals[:, r].any()
@@ -276,7 +279,7 @@ def _decide(rows, totals, look):
     """
     n_looks = 0
     while True:
-        parts = rows.each("prices", look, small=False)
+        parts = rows.each("prices", look)
         n_looks += 1
         load, outside, bins = (sum(part[k] for part in parts) for k in range(3))
         kinds, places, numbers = merge_kinds(
@@ -403,7 +406,9 @@ def _next_look(rows, look, moves, bins, excess, n_looks):
             moving = 2.0 * np.sqrt(band * look.strides[r])
             wanted[r] = _least_band(rows.n_groups) + BAND_FACTOR * moving
         else:
-            wanted[r] = 4.0 * max(band, excess[r], _least_band(rows.n_groups))
+            # In the end all rows, which needs no proof.
+            least = _least_band(rows.n_groups) * 4.0 ** (n_looks - 1)
+            wanted[r] = 4.0 * max(band, excess[r], least)
         if wanted[r] >= 0.5 * rows.group_sizes[r]:
             widths[r] = UNREACHED
         else:
@@ -517,6 +522,19 @@ def _share_out(rows, members, parts, labels, split):
             pieces.append((int(clusters[k]), int(stop - begin)))
             begin = stop
         split[int(members[place])] = pieces
+
+
+def _combined_tables(parts):
+    """What `_tables_of_chunk` gives, for all chunks together."""
+    counts, sums, regrets, lowest_used = (table.copy() for table in parts[0][:4])
+    score = parts[0][4]
+    for part in parts[1:]:
+        counts += part[0]
+        sums += part[1]
+        np.minimum(regrets, part[2], out=regrets)
+        np.minimum(lowest_used, part[3], out=lowest_used)
+        score += part[4]
+    return counts, sums, regrets, lowest_used, score
 
 
 def _tables_of_chunk(chunk, given):

@@ -1,11 +1,12 @@
 """Command line: one file per command. Nothing heavy is imported before a command runs."""
 
-import os
+import sys
 from importlib import import_module
 
 import click
 
 from fairanchor import __version__
+from fairanchor.cli._errors import errors_as_one_line
 
 COMMANDS = {
     "fit": "fairanchor.cli._fit",
@@ -15,9 +16,6 @@ COMMANDS = {
     "demo": "fairanchor.cli._demo",
     "reproduce": "fairanchor.cli._reproduce",
 }
-INTERRUPTED = 130
-# What bad data and a full disk raise; anything else is a defect and shows its traceback.
-EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 
 
 class LazyGroup(click.Group):
@@ -35,30 +33,11 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx):
         """Run a command with the exit codes that the help promises."""
-        try:
+        if hasattr(sys.stdout, "reconfigure"):
+            # A name that the terminal's encoding does not have is shown by its number.
+            sys.stdout.reconfigure(errors="backslashreplace")
+        with errors_as_one_line():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("Interrupted: no file is left half-written.", err=True)
-            ctx.exit(INTERRUPTED)
-        except BrokenPipeError:  # the reader of our output has gone, as head does
-            raise
-        except RuntimeError as error:
-            if isinstance(error, (click.exceptions.Exit, click.Abort)):
-                raise
-            raise _one_line(error) from error
-        except EXPECTED_ERRORS as error:
-            raise _one_line(error) from error
-
-
-def _one_line(error):
-    if os.environ.get("FAIRANCHOR_TRACEBACK"):
-        raise error
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return click.ClickException(f"{where}{error.strerror}")
-    if isinstance(error, MemoryError):
-        return click.ClickException(f"There is not enough memory. {error}".strip())
-    return click.ClickException(str(error))
 
 
 @click.group(

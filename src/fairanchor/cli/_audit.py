@@ -1,14 +1,14 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
-import math
-
 import click
 
 from fairanchor.cli._common import (
     NOT_CONVERGED,
     PATH,
+    FiniteRange,
     Run,
     check_outputs,
+    check_report,
     composition_lines,
     count_rows,
     exit_with,
@@ -17,11 +17,14 @@ from fairanchor.cli._common import (
     missing_policy,
     open_input,
     print_json,
+    print_result,
     run_options,
     show_name,
     show_source,
     table_options,
 )
+
+MOST_CELLS = 20_000_000
 
 
 @click.command(
@@ -59,7 +62,7 @@ from fairanchor.cli._common import (
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
 @click.option(
     "--min-relative-balance",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     help="End with exit code 3 if the relative balance is smaller.",
 )
 @table_options
@@ -75,9 +78,8 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     their number is said.
     """
     run = Run(quiet)
-    if min_relative_balance is not None and math.isnan(min_relative_balance):
-        raise click.UsageError("--min-relative-balance is not a number.")
-    check_outputs(None, report, force=force)
+    check_outputs(None, report, force=force, inputs=[labels, options["data"]])
+    _check_request(labels, report, options)
     with run.step("read", f"Reading {show_source(labels)}"):
         clusters, groups, n_without = _load(labels, options)
     if n_without:
@@ -85,12 +87,11 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     summary = _summary(labels, clusters, groups, n_without, run)
     lines = composition_lines(summary["counts"], summary["groups"], summary["clusters"])
     lines += ["", measures_line(summary), _worst_sentence(summary["worst_cell"])]
-    for line in lines:
-        # The table is the result; only --json takes its place.
-        if as_json:
-            run.say(line)
-        else:
-            click.echo(line)
+    # The table is the result; only --json takes its place.
+    if as_json:
+        run.say("\n".join(lines))
+    else:
+        print_result(lines)
     if report is not None:
         with run.step("report", f"Writing {report}"):
             _write_report(report, labels, clusters, groups, summary, force)
@@ -98,6 +99,16 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     if as_json:
         print_json(summary)
     _judge(summary, min_relative_balance)
+
+
+def _check_request(labels, report, options):
+    check_report(report)
+    if options["id_column"] is not None and options["data"] is None:
+        raise click.UsageError(
+            "--id says which rows of LABELS and of --data belong together: give --data as well."
+        )
+    if labels == options["data"] == "-":
+        raise click.UsageError("LABELS and --data cannot both be standard input.")
 
 
 def _load(labels, options):
@@ -128,7 +139,25 @@ def _load(labels, options):
         table, sensitive, missing=own_group, min_size=options["min_group_size"]
     )
     clusters = encode_groups(table, [options["cluster"]])
+    _check_clusters(clusters, len(groups.names), options["cluster"])
     return _sorted(clusters), _sorted(groups), int(np.count_nonzero(~counted))
+
+
+def _check_clusters(clusters, n_groups, column):
+    """Values that are hardly ever equal are no clusters, and a table of all fills the memory."""
+    import warnings
+
+    from fairanchor.tables._wording import quoted
+
+    n_clusters, n_rows = len(clusters.names), len(clusters.codes)
+    message = (
+        f"The column {quoted(column)} has {n_clusters:,} different values in "
+        f"{count_rows(n_rows)}: it seems not to name clusters. --cluster names another column."
+    )
+    if n_clusters * n_groups > MOST_CELLS:
+        raise ValueError(message)
+    if n_clusters > max(20, n_rows // 2):
+        warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def _joined(source, holder, cluster, sensitive, id_column):
@@ -136,9 +165,10 @@ def _joined(source, holder, cluster, sensitive, id_column):
     import pyarrow as pa
 
     from fairanchor.tables._roles import require_columns
+    from fairanchor.tables._wording import RequestError, quoted
 
     if set(cluster) & set(sensitive):
-        raise ValueError(f"The column {cluster[0]!r} cannot be both cluster and group.")
+        raise RequestError(f"The column {quoted(cluster[0])} cannot be both cluster and group.")
     if holder is source:
         return source.read([*cluster, *sensitive], text=[*cluster, *sensitive])
     own = [] if id_column is None else [id_column]
@@ -162,21 +192,23 @@ def _partners(wanted, present, holder):
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from fairanchor.tables._wording import quoted
+
     wanted, present = wanted.cast(pa.string()), present.cast(pa.string()).combine_chunks()
     counted = pc.value_counts(present)
     counts = counted.field("counts").to_numpy()
     if counts.max() > 1:
         repeated = counted.field("values")[int(counts.argmax())].as_py()
         raise ValueError(
-            f"{holder.title} has {counts.max()} rows with the id {repeated!r}: which one belongs "
-            "to a label cannot be told."
+            f"{holder.title} has {counts.max()} rows with the id {quoted(repeated)}: which one "
+            "belongs to a label cannot be told."
         )
     rows = pc.index_in(wanted, value_set=present)
     if rows.null_count:
         position = pc.index(pc.is_null(rows), True).as_py()
         raise ValueError(
-            f"{count_rows(rows.null_count, 'id')} of the labels are not in {holder.title}, the "
-            f"first is {wanted[position].as_py()!r}."
+            f"{holder.title} lacks {count_rows(rows.null_count, 'id')} of the labels, the first is "
+            f"{quoted(wanted[position].as_py())}."
         )
     return rows
 
@@ -227,7 +259,7 @@ def _worst_cell(counts, clusters, groups):
 
 
 def _worst_sentence(cell):
-    rows = f"{cell['rows']:,} rows, {cell['proportional_rows']:,.1f} would be proportional"
+    rows = f"{count_rows(cell['rows'])}, {cell['proportional_rows']:,.1f} would be proportional"
     return (
         f"farthest from proportional: group {show_name(cell['group'])} in cluster "
         f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
@@ -236,6 +268,7 @@ def _worst_sentence(cell):
 
 
 def _write_report(path, labels, clusters, groups, summary, force):
+    from fairanchor.cli._repeat import command_line
     from fairanchor.report import RunSummary, write_report
 
     run = RunSummary(
@@ -243,8 +276,12 @@ def _write_report(path, labels, clusters, groups, summary, force):
         labels=clusters.codes,
         group_codes=groups.codes,
         group_names=groups.names,
-        cluster_names=[show_name(name) for name in clusters.names],
+        cluster_names=clusters.names,
         counts=summary["counts"],
+        n_rows_left_out=summary["n_rows_not_counted"],
+        left_out_reason="without a cluster or a group",
+        warnings=summary["warnings"],
+        command=command_line(),
     )
     write_report(path, run, force=force)
 

@@ -6,14 +6,50 @@ import os
 import sys
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import click
 
+from fairanchor.cli._errors import printable
+from fairanchor.tables._wording import counted
+
 NOT_CONVERGED = 3
 MOST_GROUPS_IN_A_TABLE = 8
+MOST_CLUSTERS_IN_A_TABLE = 40
+LONGEST_NAME = 40
+REPORTS = (".html", ".htm")
 
 PATH = click.Path(path_type=str, allow_dash=True)
+
+
+class Jobs(click.ParamType):
+    """A number of threads: at least 1, or -1 for all cores."""
+
+    name = "integer"
+
+    def convert(self, value, param, ctx):
+        """Integer of the text."""
+        number = click.INT.convert(value, param, ctx)
+        if number < 1 and number != -1:
+            self.fail(f"{number} is no number of threads: expected 1 or more, or -1.", param, ctx)
+        return number
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers in which neither NaN nor infinity is."""
+
+    def convert(self, value, param, ctx):
+        """Number of the text."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+def jobs_option(command):
+    """``--jobs``."""
+    return click.option("--jobs", default=-1, show_default=True, type=Jobs(), metavar="N",
+                        help="Threads; -1: all cores.")(command)  # fmt: skip
 
 
 def table_options(command):
@@ -66,8 +102,12 @@ def open_input(path, delimiter, null_values):
     from fairanchor.tables import open_table
 
     delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if delimiter is not None and len(delimiter) != 1:
-        raise click.UsageError(f"--delimiter {delimiter!r}: expected one character, or 'tab'.")
+    one = delimiter is not None and len(delimiter) == 1 and delimiter.isascii()
+    if delimiter is not None and (not one or delimiter in '"\r\n\0'):
+        raise click.UsageError(
+            f"--delimiter {delimiter!r}: expected one character of ASCII other than a quote and "
+            "the end of a line, or 'tab'."
+        )
     return open_table(path, delimiter=delimiter, null_values=null_values)
 
 
@@ -118,11 +158,13 @@ def check_outputs(table=None, *files, force, inputs=()):
     inputs : sequence of str or None
         Files that are read, and must not be replaced even so.
     """
+    from fairanchor._files import is_device
     from fairanchor.tables import check_output
-    from fairanchor.tables._files import is_device
 
     if "-" in files:
         raise click.UsageError("Only labels can go to standard output (-): name a file.")
+    if table == "-" and sys.stdout is None:
+        raise click.UsageError("Standard output is closed: name a file with -o.")
     given = [path for path in (table, *files) if path is not None]
     # Files by what they are, not by how their path is written; a device takes any number.
     targets = [os.path.realpath(path) for path in given if path != "-" and not is_device(path)]
@@ -134,6 +176,14 @@ def check_outputs(table=None, *files, force, inputs=()):
             raise click.UsageError(f"{path} is an input: an output must have another name.")
     for path in given:
         check_output(path, force=force)
+
+
+def check_report(path):
+    """Refuse a name for a report that promises something else than a page."""
+    from fairanchor._files import is_device
+
+    if path is not None and not path.lower().endswith(REPORTS) and not is_device(path):
+        raise click.UsageError(f"--report {path}: a report is a page, expected a name in .html.")
 
 
 class Run:
@@ -153,10 +203,10 @@ class Run:
     def say(self, message=""):
         """A line on standard error."""
         if not self.quiet:
-            click.echo(message, err=True)
+            click.echo("\n".join(map(printable, message.split("\n"))), err=True)
 
     @contextmanager
-    def step(self, name, description):
+    def step(self, name, description, *, spin=True):
         """Time a part of the work; on a terminal, show that it goes on; repeat its warnings."""
         start = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
@@ -165,20 +215,35 @@ class Run:
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             try:
-                with self._spinner(description):
+                with self._spinner(description) if spin else nullcontext():
                     yield
             finally:
                 self.timings[name] = round(time.perf_counter() - start, 4)
                 self._repeat(caught)
 
+    @contextmanager
+    def passes(self, name, description):
+        """`step` for work in passes over chunks; yields a function that is told how far they are.
+
+        On a terminal every pass has a bar, elsewhere it is a line when it ends.
+        """
+        with self.step(name, description, spin=False):
+            if self.quiet:
+                yield None
+            elif draws(sys.stderr):
+                with _pass_bars(description) as show:
+                    yield show
+            else:
+                yield lambda title, done, total: done == total and self.say(f"  pass: {title}")
+
     def _repeat(self, caught):
         for message in dict.fromkeys(str(warning.message) for warning in caught):
             self.warnings.append(message)
-            click.echo(f"Warning: {message}", err=True)
+            click.echo(f"Warning: {printable(message)}", err=True)
 
     @contextmanager
     def _spinner(self, description):
-        if self.quiet or not sys.stderr.isatty():
+        if self.quiet or not draws(sys.stderr):
             yield
             return
         from rich.console import Console
@@ -190,13 +255,58 @@ class Run:
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            progress.add_task(description, total=None)
+            progress.add_task(printable(description), total=None)
             yield
+
+
+@contextmanager
+def _pass_bars(description):
+    """A bar on the terminal, which starts anew with every pass."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(printable(description), total=None)
+
+        def show(title, done, total):
+            if done == 1:
+                progress.reset(task)
+            text = printable(f"{description}: {title}")
+            progress.update(task, description=text, completed=done, total=total)
+
+        yield show
+
+
+def draws(stream):
+    """Whether a stream is a terminal that can draw a line again."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+
+
+def print_result(lines):
+    """Lines on standard output: what the command was asked for."""
+    from fairanchor._files import standard_output
+
+    with standard_output():
+        click.echo("\n".join(lines))
 
 
 def print_json(summary):
     """A summary on standard output."""
-    click.echo(json.dumps(_json_value(summary), indent=2, allow_nan=False))
+    print_result([json.dumps(_json_value(summary), indent=2, allow_nan=False)])
 
 
 def _json_value(value):
@@ -218,10 +328,12 @@ def show_source(path):
 
 
 def show_name(name):
-    """A group's name for people."""
+    """A group's name for people: nothing but text, and not too much of it."""
+    from fairanchor._plots._names import display_name
+
     if isinstance(name, tuple):
         return " & ".join(map(show_name, name))
-    return "(missing)" if name is None else str(name)
+    return display_name(name, LONGEST_NAME)
 
 
 def measures_of(counts):
@@ -239,16 +351,22 @@ def measures_of(counts):
 def composition_lines(counts, group_names, cluster_names=None):
     """The table clusters × groups as text: rows, and each group's share of its cluster."""
     n_clusters, n_groups = counts.shape
-    clusters = [str(name) for name in cluster_names or range(n_clusters)]
     if n_groups > MOST_GROUPS_IN_A_TABLE:
-        return [f"{n_clusters} clusters, {n_groups} groups (--json has the table)"]
+        size = f"{count_rows(n_clusters, 'cluster')}, {count_rows(n_groups, 'group')}"
+        return [f"{size} (--json has the table)"]
+    shown = min(n_clusters, MOST_CLUSTERS_IN_A_TABLE)
+    clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
     names = [show_name(name) for name in group_names]
     width = max(10, *(len(name) + 2 for name in names))
     first = max(7, *map(len, clusters))
     lines = [f"{'cluster':>{first}}{'rows':>13}" + "".join(f"{name:>{width}}" for name in names)]
-    for cluster, row in zip([*clusters, "all"], [*counts, counts.sum(axis=0)], strict=True):
+    rows = [*zip(clusters, counts[:shown], strict=True), ("all", counts.sum(axis=0))]
+    for cluster, row in rows:
         shares = "".join(f"{count / row.sum():>{width}.2%}" for count in row)
         lines.append(f"{cluster:>{first}}{row.sum():>13,.0f}{shares}")
+    if shown < n_clusters:
+        left_out = count_rows(n_clusters - shown, "more cluster")
+        lines.insert(-1, f"{'...':>{first}}  {left_out} (--json has all)")
     return lines
 
 
@@ -262,7 +380,7 @@ def measures_line(measures):
 
 def count_rows(number, noun="row"):
     """``1 row``, ``2,000 rows``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun)
 
 
 def exit_with(code):

@@ -4,16 +4,24 @@ import time
 
 import click
 
+from fairanchor.cli._common import jobs_option
 
-@click.command(epilog="Example: fairanchor demo --rows 20000 --seed 1")
-@click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100))
-@click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1))
+
+@click.command(
+    short_help="Compare plain and fair clusters of generated data.",
+    epilog="Example: fairanchor demo --rows 20000 --seed 1",
+)
+@click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100),
+              help="Rows to generate.")  # fmt: skip
+@click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50),
+              help="Number of clusters.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1),
+              help="The same seed gives the same rows.")  # fmt: skip
 @click.option(
     "--save", type=click.Path(), help="Also write the generated table: .csv, .parquet ..."
 )
 @click.option("--force", is_flag=True, help="Replace the file that --save names.")
-@click.option("--jobs", default=-1, type=int, help="Threads; -1, the default, means all cores.")
+@jobs_option
 def demo(rows, clusters, seed, save, force, jobs):
     """Cluster the synthetic Zafar data, with and without fairness, and compare.
 
@@ -25,6 +33,7 @@ def demo(rows, clusters, seed, save, force, jobs):
     from fairanchor import AnchorFairClustering
     from fairanchor.datasets import make_zafar
 
+    _check_save(save, force)
     click.echo(f"Zafar data: {rows:,} rows, 2 features, 2 groups (generated, seed {seed})")
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features
@@ -44,6 +53,15 @@ def demo(rows, clusters, seed, save, force, jobs):
     _print_composition("Plain k-means", plain.labels_, group)
     _print_composition("AnchorFairClustering", model.labels_, group)
     _print_comparison(X, group, plain, plain_seconds, model, fair_seconds)
+
+
+def _check_save(save, force):
+    if save is not None:
+        from fairanchor._files import check_output
+        from fairanchor.tables._write import check_format
+
+        check_format(save)
+        check_output(save, force=force)
 
 
 def _save(path, X, group, force):

@@ -1,15 +1,20 @@
 """``fairanchor fit``: from a table to fair clusters."""
 
+import os
+
 import click
 
 from fairanchor.cli._common import (
     NOT_CONVERGED,
     PATH,
+    FiniteRange,
     Run,
     check_outputs,
+    check_report,
     composition_lines,
     count_rows,
     exit_with,
+    jobs_option,
     load_table,
     measures_line,
     measures_of,
@@ -20,12 +25,11 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
+from fairanchor.cli._fit_folder import check_no_engine, engine_options, fit_folder
 
 CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
 ANCHORS = ("kmeans", "fdas", "das", "random")
 FAIRNESS = ("population", "anchors")
-# Enough points for the report's pictures.
-REPORT_SAMPLE = 20_000
 
 
 class NumberOrAuto(click.ParamType):
@@ -78,7 +82,7 @@ class NumberOrAuto(click.ParamType):
     show_default=True,
     help="Every cluster mirrors the population, or each group is spread as its anchors are.",
 )
-@click.option("--alpha", type=click.FloatRange(min=0, min_open=True), default=10.0,
+@click.option("--alpha", type=FiniteRange(min=0, min_open=True), default=10.0,
               show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
@@ -100,57 +104,76 @@ class NumberOrAuto(click.ParamType):
 @click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**32 - 1),
               help="The same seed gives the same labels.")  # fmt: skip
-@click.option("--jobs", default=-1, show_default=True, type=int, help="Threads; -1: all cores.")
+@jobs_option
+@engine_options
 @run_options
 def fit(source, output, model, report, as_json, force, quiet, **options):
     """Cluster the rows of INPUT so that every cluster mirrors the groups.
 
-    INPUT is CSV, TSV, Parquet or Arrow (Feather); - is standard input. Numeric columns are
-    standardised and text columns become columns of 0 and 1. Sensitive columns are features only
-    if --features names them.
+    INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
+    A folder of Parquet or Arrow files is read chunk by chunk, and its labels are a folder. Numeric
+    columns are standardised and text columns become columns of 0 and 1. Sensitive columns are
+    features only if --features names them.
 
     The labels keep the order of the rows: the id, or the row's number from 0, and the column
     'cluster'. Without -o they go to standard output, unless --json, --model or --report asks for
     something else.
     """
+    if os.path.isdir(source):
+        fit_folder(source, output, model, report, as_json, force, quiet, options)
+        return
+    check_no_engine(options)
     if output is None and not (as_json or model or report):
         output = "-"
     if as_json and output == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     run = Run(quiet)
     check_outputs(output, model, report, force=force, inputs=[source])
-    _check_suffix(output)
+    _check_request(output, report, options)
 
     with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     _say_what_was_read(run, source, loaded)
     with run.step("fit", f"Clustering {count_rows(len(loaded.X))}"):
-        estimator = _fit(loaded, options)
-    summary = _summary(source, loaded, estimator, options, run)
+        estimator = new_estimator(loaded.preprocessing, options)
+        estimator.fit(loaded.X, sensitive_features=loaded.grouping.per_row())
+    summary = summary_of(source, loaded, estimator, options, run)
 
     if output is not None:
         with run.step("write", f"Writing {output}"):
             _write_labels(output, loaded, estimator, options, force)
     if model is not None:
-        _save(estimator, loaded, model, force)
+        save(estimator, loaded, model, force)
     if report is not None:
         with run.step("report", f"Writing {report}"):
-            _write_report(report, source, loaded, estimator, summary, force)
-    _finish(run, summary, {"labels": output, "model": model, "report": report}, as_json)
+            _write_report(report, source, loaded, estimator, options, run, force)
+    finish(run, summary, {"labels": output, "model": model, "report": report}, as_json)
 
 
-def _check_suffix(output):
+def _check_request(output, report, options):
+    from fairanchor.tables._load import check_id_name
+    from fairanchor.tables._write import check_format
+
+    check_report(report)
+    if report is not None:
+        from fairanchor.report._render import import_libraries
+
+        import_libraries()
     if output is not None:
-        from fairanchor.tables._write import check_format
-
         check_format(output)
+        check_id_name(
+            options["id_column"],
+            options["n_clusters"],
+            soft=options["soft"],
+            regret=options["regret"],
+        )
 
 
-def _fit(loaded, options):
+def new_estimator(preprocessing, options):
+    """The estimator that was asked for."""
     from fairanchor import AnchorFairClustering
 
-    missing = loaded.preprocessing.groups.missing
-    estimator = AnchorFairClustering(
+    return AnchorFairClustering(
         options["n_clusters"],
         clusterer=options["clusterer"],
         anchors=options["anchors"],
@@ -158,11 +181,10 @@ def _fit(loaded, options):
         fairness=options["fairness"],
         alpha=options["alpha"],
         min_cluster_size=options["min_cluster_size"],
-        missing_groups=missing,
+        missing_groups=preprocessing.groups.missing,
         n_jobs=options["jobs"],
         random_state=options["seed"],
     )
-    return estimator.fit(loaded.X, sensitive_features=loaded.grouping.per_row())
 
 
 def _say_what_was_read(run, source, loaded):
@@ -171,7 +193,8 @@ def _say_what_was_read(run, source, loaded):
     listed = ", ".join(f"{name} {-size / len(loaded.X):.1%}" for size, name in sizes[:6])
     more = f" and {n_groups - 6} more" if n_groups > 6 else ""
     run.say(
-        f"{source}: {count_rows(loaded.n_rows)}, {count_rows(n_groups, 'group')}: {listed}{more}"
+        f"{show_source(source)}: {count_rows(loaded.n_rows)}, {count_rows(n_groups, 'group')}: "
+        f"{listed}{more}"
     )
     run.say(f"Features: {loaded.preprocessing.describe()}.")
     if loaded.n_dropped:
@@ -180,7 +203,8 @@ def _say_what_was_read(run, source, loaded):
         )
 
 
-def _summary(source, loaded, estimator, options, run):
+def summary_of(source, loaded, estimator, options, run):
+    """What ``--json`` says about a run."""
     preprocessing = loaded.preprocessing
     unsaid = ("sensitive", "features", "exclude", "delimiter", "null_values", "id_column")
     return {
@@ -233,59 +257,41 @@ def regret_of(X, labels, centers):
     return own - nearest
 
 
-def _save(estimator, loaded, path, force):
+def save(estimator, loaded, path, force):
+    """Write the model file."""
     from fairanchor._model_file import save_model
 
     save_model(estimator, path, preprocessing=loaded.preprocessing, force=force)
 
 
-def _write_report(path, source, loaded, estimator, summary, force):
-    import numpy as np
-    from sklearn.cluster import KMeans
+def _write_report(path, source, loaded, estimator, options, run, force):
+    from fairanchor.cli._repeat import command_line
+    from fairanchor.report import write_report
+    from fairanchor.report._table_run import summarise_table_run
 
-    from fairanchor.report import RunSummary, write_report
-
-    n_clusters, seed = estimator.n_clusters, estimator.random_state
-    plain = KMeans(n_clusters, n_init=3, random_state=seed).fit(loaded.X)
-    n_sample = min(REPORT_SAMPLE, len(loaded.X))
-    sample = np.sort(np.random.default_rng(seed).permutation(len(loaded.X))[:n_sample])
-    write_report(
-        path,
-        RunSummary(
-            title=f"Fair clusters of {show_source(source)}",
-            labels=estimator.labels_,
-            group_codes=loaded.grouping.codes_among(estimator.groups_),
-            group_names=list(estimator.groups_),
-            counts=estimator.counts_,
-            targets=estimator.targets_,
-            features=loaded.X[sample],
-            sample_rows=sample,
-            feature_names=loaded.preprocessing.feature_names,
-            centers=estimator.cluster_centers_,
-            cost=estimator.inertia_,
-            plain_cost=float(plain.inertia_),
-            plain_labels=plain.labels_,
-            anchors=estimator.anchors_,
-            anchor_labels=estimator.anchor_labels_,
-            anchor_masses=estimator.anchor_masses_,
-            history=estimator.history_,
-            parameters=summary["parameters"] | {"sensitive": summary["sensitive"]},
-            timings=summary["seconds"],
-            converged=bool(estimator.converged_),
-            uses_sensitive_for_prediction=True,
-        ),
-        force=force,
+    summary = summarise_table_run(
+        estimator,
+        loaded,
+        source=source,
+        options=options,
+        command=command_line(),
+        warnings=run.warnings,
+        timings=run.timings,
     )
+    write_report(path, summary, force=force)
 
 
-def _finish(run, summary, outputs, as_json):
+def finish(run, summary, outputs, as_json):
+    """Say what came out, and exit with the code that it deserves."""
     written = {what: path for what, path in outputs.items() if path is not None}
     run.say()
     for line in composition_lines(summary["counts"], summary["groups"]):
         run.say(line)
     run.say(f"\n{measures_line(summary)}")
-    run.say(f"cost {summary['cost']:.6g}, {summary['n_anchors']} anchors, "
-            f"{sum(run.timings.values()):.1f} s")  # fmt: skip
+    anchors = count_rows(summary["n_anchors"], "anchor")
+    # The cost of rows that are their own centres may come out as a zero with a sign.
+    cost = max(0.0, summary["cost"])
+    run.say(f"cost {cost:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
     for what, path in written.items():
         if path != "-":
             run.say(f"{what}: {path}")

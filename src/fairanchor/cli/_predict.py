@@ -8,12 +8,15 @@ from fairanchor.cli._common import (
     check_outputs,
     composition_lines,
     count_rows,
+    jobs_option,
     measures_line,
     measures_of,
     missing_option,
     missing_policy,
     open_input,
+    print_json,
     run_options,
+    show_name,
     show_source,
     table_options,
 )
@@ -25,7 +28,7 @@ from fairanchor.cli._common import (
 )
 @click.argument("model", type=PATH)
 @click.argument("source", metavar="INPUT", type=PATH)
-@click.option("--output", "-o", type=PATH, default="-", show_default=True,
+@click.option("--output", "-o", type=PATH,
               help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output.")  # fmt: skip
 @click.option("--id", "id_column", metavar="COLUMN", help="Copied to the output.")
 @click.option("--soft", is_flag=True, help="Add the soft memberships to the labels.")
@@ -43,36 +46,50 @@ from fairanchor.cli._common import (
 )
 @missing_option
 @table_options
-@click.option("--jobs", default=-1, show_default=True, type=int, help="Threads; -1: all cores.")
+@click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
+@jobs_option
 @run_options
-def predict(model, source, output, id_column, unknown_groups, jobs, force, quiet, **options):
+def predict(model, source, output, as_json, force, quiet, **options):
     """Label the rows of INPUT by MODEL, a file that 'fairanchor fit --model' wrote.
 
     INPUT needs the columns that the model was fitted to, the sensitive ones included: a row's
     cluster depends on its group. Rows are labelled one by one; that the composition of new rows is
     fair as well is likely, not guaranteed, so it is printed.
+
+    The labels go to standard output without -o, unless --json asks for the summary there.
     """
     from fairanchor.tables._write import check_format
 
+    if output is None and not as_json:
+        output = "-"
+    if as_json and output == "-":
+        raise click.UsageError("--json and -o - would both write to standard output.")
     run = Run(quiet)
     check_outputs(output, force=force, inputs=[source, model])
-    check_format(output)
+    if output is not None:
+        check_format(output)
     with run.step("read", f"Reading {show_source(source)}"):
-        estimator = _load_model(model, unknown_groups, jobs)
-        loaded = _load(source, estimator, id_column, options)
+        estimator = _load_model(model, options)
+        loaded = _load(source, estimator, options)
+        _check_groups(loaded, estimator)
     if loaded.n_dropped:
         run.say(
             f"Left out: {count_rows(loaded.n_dropped)} with missing values; they get no cluster."
         )
     with run.step("predict", f"Labelling {count_rows(len(loaded.X))}"):
         labels, table = _label(estimator, loaded, options)
-    with run.step("write", f"Writing {output}"):
-        _write(table, output, force)
-    _say_composition(run, loaded, estimator, labels)
+    if output is not None:
+        with run.step("write", f"Writing {output}"):
+            _write(table, output, force)
+    summary = _summary(source, model, loaded, estimator, labels, run)
+    _say_composition(run, summary)
+    if as_json:
+        print_json(summary | {"outputs": {} if output is None else {"labels": output}})
 
 
-def _load_model(path, unknown_groups, jobs):
+def _load_model(path, options):
     from fairanchor._model_file import load_model
+    from fairanchor.tables._load import check_id_name
 
     estimator = load_model(path)
     if estimator.preprocessing_ is None:
@@ -81,17 +98,43 @@ def _load_model(path, unknown_groups, jobs):
             "features: it was saved from Python without preprocessing. Use it from there, with "
             "fairanchor.load_model."
         )
-    return estimator.set_params(unknown_groups=unknown_groups, n_jobs=jobs)
+    check_id_name(
+        options["id_column"],
+        estimator.n_clusters,
+        soft=options["soft"],
+        regret=options["regret"],
+    )
+    return estimator.set_params(unknown_groups=options["unknown_groups"], n_jobs=options["jobs"])
 
 
-def _load(source, estimator, id_column, options):
+def _load(source, estimator, options):
     from fairanchor.tables._load import load_for_predict
 
     policy = missing_policy(options["missing"])
     table = open_input(source, options["delimiter"], options["null_values"])
     return load_for_predict(
-        table, estimator.preprocessing_, estimator.groups_, policy, id_column=id_column
+        table,
+        estimator.preprocessing_,
+        estimator.groups_,
+        policy,
+        id_column=options["id_column"],
     )
+
+
+def _check_groups(loaded, estimator):
+    """Refuse groups that the model does not have, unless they may be labelled all the same."""
+    if estimator.unknown_groups == "blind":
+        return
+    sizes = zip(loaded.grouping.names, loaded.grouping.sizes.tolist(), strict=True)
+    unknown = [(name, size) for name, size in sizes if name not in list(estimator.groups_)]
+    if unknown:
+        listed = ", ".join(f"{show_name(name)} ({count_rows(n)})" for name, n in unknown[:5])
+        known = ", ".join(map(show_name, estimator.groups_[:20]))
+        raise ValueError(
+            f"{count_rows(len(unknown), 'group')} that the model has not seen: {listed}. It knows "
+            f"{known}. A group's prices are learned from its rows; --unknown-groups blind uses "
+            "the average of the known ones instead."
+        )
 
 
 def _label(estimator, loaded, options):
@@ -113,7 +156,7 @@ def _write(table, output, force):
     write_table(table, output, force=force)
 
 
-def _say_composition(run, loaded, estimator, labels):
+def _summary(source, model, loaded, estimator, labels, run):
     from fairanchor.clusterers._base import count_cells
 
     names = loaded.grouping.names
@@ -121,8 +164,24 @@ def _say_composition(run, loaded, estimator, labels):
     names = [*known, *(name for name in names if name not in known)]
     codes = loaded.grouping.codes_among(names)
     counts = count_cells(labels, codes, estimator.n_clusters, len(names))
+    return {
+        "command": "predict",
+        "input": source,
+        "model": model,
+        "n_rows": loaded.n_rows,
+        "n_rows_left_out": loaded.n_dropped,
+        "groups": names,
+        "counts": counts,
+        **measures_of(counts),
+        "seconds": run.timings,
+        "warnings": run.warnings,
+    }
+
+
+def _say_composition(run, summary):
+    counts = summary["counts"]
     used = counts.sum(axis=1) > 0
-    clusters = [cluster for cluster in range(estimator.n_clusters) if used[cluster]]
-    for line in composition_lines(counts[used], names, clusters):
+    clusters = [cluster for cluster in range(len(counts)) if used[cluster]]
+    for line in composition_lines(counts[used], summary["groups"], clusters):
         run.say(line)
-    run.say(f"\n{measures_line(measures_of(counts))}")
+    run.say(f"\n{measures_line(summary)}")

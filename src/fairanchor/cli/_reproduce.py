@@ -6,13 +6,18 @@ from pathlib import Path
 
 import click
 
+from fairanchor.cli._common import FiniteRange, draws, print_result
+from fairanchor.cli._errors import errors_as_one_line
+
 TABLES = ("2", "3", "4", "5")
 FIGURES = ("alpha", "anchors", "convergence")
 DATASETS = ("law", "credit", "bank", "zafar", "census")
-INTERRUPTED = 130
 
 
-@click.command(epilog="Example: fairanchor reproduce --quick --data FOLDER --out try")
+@click.command(
+    short_help="Run the paper's tables and figures.",
+    epilog="Example: fairanchor reproduce --quick --data FOLDER --out try",
+)
 @click.option("--all", "everything", is_flag=True, help="All tables and figures.")
 @click.option("--table", "tables", multiple=True, type=click.Choice(TABLES), help="Repeatable.")
 @click.option("--figure", "figures", multiple=True, type=click.Choice(FIGURES), help="Repeatable.")
@@ -43,11 +48,12 @@ INTERRUPTED = 130
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1),
               help="Fits at a time; timed ones always run alone.")  # fmt: skip
 @click.option("--time-limit", default=1800.0, show_default=True,
-              type=click.FloatRange(min=0, min_open=True),
+              type=FiniteRange(min=0, min_open=True),
               help="Seconds; then a timed run is killed.")  # fmt: skip
 @click.option("--memory-limit", default=16.0, show_default=True,
-              type=click.FloatRange(min=0, min_open=True), help="GB of a timed run.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+              type=FiniteRange(min=0, min_open=True), help="GB of a timed run.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0),
+              help="The same seed gives the same results.")  # fmt: skip
 @click.option("--plan", is_flag=True, help="Only print what would be run, and for how long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the records (or the plan) as JSON.")
 @click.option("--recompute", is_flag=True, help="Ignore finished parts of earlier runs.")
@@ -64,16 +70,11 @@ def reproduce(everything, tables, figures, datasets, out, plan, as_json, recompu
                        tables, figures, datasets)  # fmt: skip
     _check_installed()
     settings = _settings(**given)
-    try:
+    with errors_as_one_line(f"Interrupted. Finished fits are in {out}; run again to go on."):
         if plan:
             _print_plan(request, settings, out, as_json, recompute)
         else:
             _reproduce(request, settings, out, as_json, recompute, force)
-    except KeyboardInterrupt:
-        click.echo(f"\nInterrupted. Finished fits are in {out}; run again to go on.", err=True)
-        sys.exit(INTERRUPTED)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _request(everything, tables, figures, datasets):
@@ -143,7 +144,7 @@ def _reproduce(request, settings, out, as_json, recompute, force):
     for path in written:
         click.echo(f"wrote {path}", err=True)
     if as_json:
-        click.echo(json.dumps(records))
+        print_result([json.dumps(records)])
 
 
 def _echo_choices():
@@ -162,14 +163,11 @@ def _print_plan(request, settings, out, as_json, recompute):
     store = CellStore(out / "cells", settings, recompute=recompute)
     lines = plan(request, settings, store, shapes)
     if as_json:
-        click.echo(
-            json.dumps(
-                [
-                    {"cell": cell.settings(), "done": done, "seconds": seconds}
-                    for cell, done, seconds in lines
-                ]
-            )
-        )
+        planned = [
+            {"cell": cell.settings(), "done": done, "seconds": seconds}
+            for cell, done, seconds in lines
+        ]
+        print_result([json.dumps(planned)])
         return
     _print_plan_lines(lines, settings)
     _echo_duration(lines, request, settings, shapes, err=False)
@@ -210,12 +208,7 @@ def _echo_duration(lines, request, settings, shapes, *, err):
 
 
 def _progress():
-    """A bar on a terminal, a line per stage elsewhere."""
+    """A bar on a terminal that can redraw a line, a line per stage elsewhere."""
     from fairanchor.reproduction._progress import Bar, Lines
 
-    if sys.stderr.isatty():
-        try:
-            return Bar()
-        except ImportError:
-            click.echo("A progress bar needs rich: pip install 'fairanchor[report]'", err=True)
-    return Lines()
+    return Bar() if draws(sys.stderr) else Lines()

@@ -184,10 +184,12 @@ default="k-means"
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
             best = replace(best, cost=cost_of(rows, labels, best.centers))
+            why = "rows are so equal, or groups so small, that some clusters had no share of them"
+            if not is_counted:
+                why = "sample_weight is so uneven that single rows outweigh a cluster's share"
             warnings.warn(
-                f"{n_filled} of {self.n_clusters} clusters were left without a row, because "
-                "sample_weight is so uneven that single rows outweigh a cluster's share; each "
-                "took the row farthest from the mean of the largest cluster, off its target.",
+                f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
+                "each took the row farthest from the mean of the largest cluster, off its target.",
                 FairnessWarning,
                 stacklevel=2,
             )
@@ -294,6 +296,8 @@ default="k-means"
         if self.init == "random":
             for _ in range(self.n_init):
                 shares = rows.weights / rows.total
+                if np.count_nonzero(shares) < self.n_clusters:
+                    shares = None  # rows without weight have to serve as well
                 chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False, p=shares)
                 yield rows.X[chosen]
             return

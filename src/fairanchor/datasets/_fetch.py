@@ -9,15 +9,18 @@ and compared whenever the cached file is read again.
 import hashlib
 import io
 import os
+import shutil
 import tempfile
 import zipfile
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 
 from sklearn.datasets import fetch_file, get_data_home
 
+from fairanchor._files import replacing, write_bytes
 from fairanchor.datasets._local import bunch_from_table
 from fairanchor.datasets._remotes import (
     ADULT_REMOTE,
@@ -214,11 +217,16 @@ def _cache(remote, home):
 
 
 def _not_found(remote, home):
-    names = [" and ".join(remote.members), f"{remote.source.name}.parquet", *remote.local_names]
     return (
-        f"There is no copy of {remote.source.name} in {home}: expected {' or '.join(names)}. "
-        f"Download it from {remote.url}, or allow the download with download_if_missing=True."
+        f"There is no copy of {remote.source.name} in {home}: expected {_expected(remote)}. "
+        f"Download it from {remote.url}, or allow the download (download_if_missing=True; on the "
+        "command line, leave out --data)."
     )
+
+
+def _expected(remote):
+    names = [" and ".join(remote.members), f"{remote.source.name}.parquet", *remote.local_names]
+    return " or ".join(names)
 
 
 def _downloaded(remote, home):
@@ -226,17 +234,35 @@ def _downloaded(remote, home):
     folder = _cache(remote, home)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        download = fetch_file(remote.url, folder=scratch, local_filename="download")
+        download = _download(remote, home, scratch)
         unpacked = [
-            _unpack(Path(download), way, Path(scratch) / name)
-            for name, way in remote.members.items()
+            _unpack(download, way, Path(scratch) / name) for name, way in remote.members.items()
         ]
         bunch = _checked_bunch(remote, unpacked)
         for path in unpacked:
             target = folder / path.name
-            _write_text(target.with_name(target.name + ".sha256"), _sha256(path) + "\n")
-            os.replace(path, target)
+            checksum = f"{_sha256(path)}\n".encode()
+            write_bytes(target.with_name(target.name + ".sha256"), checksum, force=True)
+            _keep(path, target)
     return bunch
+
+
+def _download(remote, home, scratch):
+    """The publisher's file; an error says what was wanted from where, and the way around."""
+    try:
+        return Path(fetch_file(remote.url, folder=scratch, local_filename="download"))
+    except (OSError, HTTPException) as error:
+        raise OSError(
+            f"{remote.source.name} could not be downloaded from {remote.url}: {error}. It is kept "
+            f"under {_cache(remote, home)}; a copy that you put there, or in {home}, is used "
+            f"instead (expected {_expected(remote)})."
+        ) from error
+
+
+def _keep(path, target):
+    """Copy a checked file to its place, readable by whom the umask allows."""
+    with path.open("rb") as file, replacing(target, force=True) as kept:
+        shutil.copyfileobj(file, kept, 1 << 20)
 
 
 def _unpack(download, way, target):
@@ -252,8 +278,6 @@ def _unpack(download, way, target):
             stream = member if name == way[-1] else io.BytesIO(member.read())
         while block := stream.read(1 << 20):
             file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
     return target
 
 
@@ -332,11 +356,3 @@ def _as_frame(bunch, source, pandas):
 def _sha256(path):
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _write_text(path, text):
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(file.name, path)

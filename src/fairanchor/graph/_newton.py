@@ -38,7 +38,7 @@ class NewtonSolver:
     max_iter: int | None = None
     tol: float = 1e-3
 
-    def solve(self, problem, rows, targets, samples=()):
+    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
         """Solve the problem on these rows.
 
         Parameters
@@ -51,6 +51,8 @@ class NewtonSolver:
         samples : sequence of MemoryRows
             Fewer rows whose weights make them stand for all, and then more: multipliers that
             meet the targets on one meet them nearly on the next.
+        keep_soft_labels : bool
+            Whether the result has the soft labels; never those of rows in chunks.
 
         Returns
         -------
@@ -63,7 +65,8 @@ class NewtonSolver:
         for number, stage in enumerate([*samples, rows]):
             if number <= 1:  # after the first stage the multipliers are about what they will be
                 row_solver = choose_row_solver(problem, typical, multipliers, targets)
-            ascent = _DualAscent(problem, stage, targets, allowed, row_solver)
+            keep = keep_soft_labels and stage is rows and not isinstance(rows, ChunkedRows)
+            ascent = _DualAscent(problem, stage, targets, allowed, row_solver, keep=keep)
             # The error of a sample adds to that of its solution.
             tol = self.tol if stage is rows else 0.25 * self.tol
             result, curvature = ascent.run(multipliers, max_iter, tol, curvature)
@@ -91,14 +94,13 @@ def sufficient_multipliers(problem, rows, targets, multipliers):
 class _DualAscent:
     """The iteration on one set of rows."""
 
-    def __init__(self, problem, rows, targets, allowed, row_solver):
+    def __init__(self, problem, rows, targets, allowed, row_solver, *, keep):
         self.problem = problem
         self.rows = rows
         self.targets = targets
         self.allowed = allowed
         self.row_solver = row_solver
-        is_held = not isinstance(rows, ChunkedRows)
-        self.soft_labels = np.empty((rows.n_rows, problem.n_clusters)) if is_held else None
+        self.soft_labels = np.empty((rows.n_rows, problem.n_clusters)) if keep else None
         self.squares = None  # of the rows, which the kernels leave out
         self.n_sweeps = 0
         # What multipliers and values are measured in: squared units of the features.
@@ -134,7 +136,7 @@ class _DualAscent:
             history.append(self._record(state))
             if np.all(radius[active] < 1e-14 * (self.unit + np.abs(state.multipliers).max())):
                 break
-        if not written.all():
+        if self.soft_labels is not None and not written.all():
             self._sweep(state.multipliers, ~written, with_curvature=False)
         return self._result(state, limit, history), state.curvature
 

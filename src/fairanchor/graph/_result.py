@@ -8,7 +8,7 @@ import numpy as np
 SQUARED = {"objective", "augmented_lagrangian", "s", "rho", "multiplier_norm"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class GraphResult:
     """Solution of an `AnchorGraphProblem`.
 
@@ -49,6 +49,11 @@ class GraphResult:
     history: list
     row_solver: object = None
     squares: float | None = None
+
+    def pop_soft_labels(self):
+        """The soft labels, which are not kept: they grow with the rows."""
+        soft_labels, self.soft_labels = self.soft_labels, None
+        return soft_labels
 
     def history_in_units_of(self, scale):
         """The history for rows that were not multiplied by ``scale``."""

@@ -5,9 +5,10 @@ import numpy as np
 from fairanchor._groups import codes_of_known_groups, encode_names
 from fairanchor._plots._tables import fitted
 from fairanchor.metrics import clustering_cost
+from fairanchor.report._repeat import python_of_estimator
 from fairanchor.report._summary import RunSummary
 
-# Starts of the k-means run that a clustering is compared with.
+# Starts of the k-means run that clusterings are compared with, wherever it is shown.
 PLAIN_STARTS = 10
 
 
@@ -21,6 +22,8 @@ def summarise_run(
     feature_names=None,
     plain_labels="fit",
     timings=None,
+    warnings=None,
+    n_rows_left_out=0,
 ):
     """What a report needs to know of a fitted estimator.
 
@@ -43,6 +46,10 @@ def summarise_run(
         the comparison out.
     timings : dict, default=None
         Seconds by step.
+    warnings : list of str, default=None
+        What was warned of during the run; None means that it is not known.
+    n_rows_left_out : int, default=0
+        Rows that were there and were not clustered.
 
     Returns
     -------
@@ -61,8 +68,10 @@ def summarise_run(
         )
     parameters = {"estimator": type(estimator).__name__, **estimator.get_params(deep=False)}
     if isinstance(plain_labels, str):
-        plain = _plain_kmeans(plain_labels, estimator)
-        parameters["plain k-means"] = f"n_init={plain.n_init}, random_state={plain.random_state}"
+        if plain_labels != "fit":
+            raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
+        plain = plain_kmeans(estimator)
+        parameters["plain k-means"] = plain_setting(plain)
         plain_labels = plain.fit(X, sample_weight=sample_weight).labels_
     return RunSummary(
         title=title or f"{type(estimator).__name__}: {len(X):,} rows",
@@ -83,6 +92,9 @@ def summarise_run(
         anchor_masses=getattr(estimator, "anchor_masses_", None),
         history=getattr(estimator, "history_", None),
         parameters=parameters,
+        code=python_of_estimator(estimator, weighted=sample_weight is not None),
+        warnings=warnings,
+        n_rows_left_out=n_rows_left_out,
         converged=bool(getattr(estimator, "converged_", True)),
         timings=timings or {},
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
@@ -90,7 +102,12 @@ def summarise_run(
 
 
 def summarise_labels(
-    labels, *, sensitive_features, sample_weight=None, title="Audit of given labels"
+    labels,
+    *,
+    sensitive_features,
+    sample_weight=None,
+    title="Audit of given labels",
+    missing="error",
 ):
     """What a report needs to know of labels that any tool made.
 
@@ -104,22 +121,64 @@ def summarise_labels(
         Weight of each row.
     title : str, default="Audit of given labels"
         Heading.
+    missing : {"error", "drop"}, default="error"
+        What to do with rows whose label is missing (None or NaN): refuse them, or leave them out,
+        which the report then says.
 
     Returns
     -------
     run : RunSummary
         For `write_report`.
     """
-    codes, clusters = encode_names(labels)
+    if missing not in ("error", "drop"):
+        raise ValueError(f"missing={missing!r}, expected 'error' or 'drop'.")
     group_codes, groups = encode_names(sensitive_features)
+    codes, clusters = encode_names(labels, missing="own_group")
+    if len(codes) != len(group_codes):
+        raise ValueError(
+            f"sensitive_features has {len(group_codes)} rows, labels has {len(codes)}: every row "
+            "needs exactly one group."
+        )
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    kept = _labelled(codes, list(clusters), missing)
     return RunSummary(
         title=title,
-        labels=codes,
-        cluster_names=clusters,
-        group_codes=group_codes,
+        labels=codes[kept],
+        cluster_names=[name for name in clusters if name is not None],
+        group_codes=group_codes[kept],
         group_names=groups,
-        sample_weight=sample_weight,
+        sample_weight=None if weights is None else weights[kept],
+        n_rows_left_out=int(np.count_nonzero(~kept)),
+        left_out_reason="without a label",
     )
+
+
+def plain_kmeans(estimator):
+    """The k-means that a fitted estimator is compared with: as many clusters, and its seed."""
+    from sklearn.cluster import KMeans
+
+    seed = getattr(estimator, "random_state", None)
+    seed = seed if isinstance(seed, (int, np.integer)) else 0
+    return KMeans(estimator.n_clusters, n_init=PLAIN_STARTS, random_state=seed)
+
+
+def plain_setting(plain):
+    """In a few words, what `plain_kmeans` was made with."""
+    return f"n_init={plain.n_init}, random_state={plain.random_state}"
+
+
+def _labelled(codes, clusters, missing):
+    """Which rows have a label; those without are refused if that was asked for."""
+    # The missing name, if there is one, is the last.
+    kept = codes != clusters.index(None) if None in clusters else np.ones(len(codes), dtype=bool)
+    n_missing = int(np.count_nonzero(~kept))
+    if n_missing and (missing == "error" or not kept.any()):
+        raise ValueError(
+            f"labels has {n_missing} missing value(s) in {len(codes)} rows, the first in row "
+            f"{int(np.argmin(kept))}: a row without a label is in no cluster. Give missing='drop' "
+            "to leave such rows out; at least one must remain."
+        )
+    return kept
 
 
 def _known_codes(sensitive_features, names, n_rows, estimator):
@@ -133,17 +192,6 @@ def _known_codes(sensitive_features, names, n_rows, estimator):
             f"{list(unknown)[:5]}. A report is about the rows of the fit."
         )
     return codes
-
-
-def _plain_kmeans(plain_labels, estimator):
-    """k-means with as many clusters and, if there is one, the same seed."""
-    if plain_labels != "fit":
-        raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
-    from sklearn.cluster import KMeans
-
-    seed = getattr(estimator, "random_state", None)
-    seed = seed if isinstance(seed, (int, np.integer)) else 0
-    return KMeans(estimator.n_clusters, n_init=PLAIN_STARTS, random_state=seed)
 
 
 def _cost(X, labels, sample_weight):

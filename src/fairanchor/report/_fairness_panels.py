@@ -21,11 +21,13 @@ from fairanchor.report._parts import (
     cell_text,
     count_text,
     figure_text,
+    named,
     score_text,
     share_of_best,
 )
 from fairanchor.report._svg import draw
 from fairanchor.report._verdict import cell_closeness, measure
+from fairanchor.tables._wording import counted
 
 
 def composition_panel(scene):
@@ -68,7 +70,8 @@ def balance_panel(scene):
         "The balance of a cluster is its smallest group over its largest. The worst cluster "
         f"counts: {score_text(fairness.balance)}, "
         f"{share_of_best(fairness.balance, fairness.bound)} of the bound "
-        f"{score_text(fairness.bound)}, which is the balance of all rows together."
+        f"{score_text(fairness.bound)}, which is the balance of all rows together. Single clusters "
+        "can be above it, but never all of them."
     ]
     rows = [
         ["Balance", score_text(fairness.balance), score_text(fairness.bound)],
@@ -118,10 +121,11 @@ def _composition_picture(scene, composition, key, title):
         lambda ax: plot_composition(composition, ax=ax),
         key,
         f"{title}: composition of each cluster",
-        f"Share of each group in {n_shown} clusters, below that of the population. Group "
-        f"{display_name(composition.groups[fairness.worst_group], 60)} is {fairness.share:.1%} of "
-        f"cluster {display_name(composition.clusters[fairness.worst_cluster], 60)} and "
-        f"{fairness.population_share:.1%} of the population: the farthest.",
+        f"Share of each group in {counted(n_shown, 'cluster')}, below that of the population. "
+        f"Farthest from it: {named('group', composition.groups[fairness.worst_group])} is "
+        f"{fairness.share:.1%} of "
+        f"{named('cluster', composition.clusters[fairness.worst_cluster])} and "
+        f"{fairness.population_share:.1%} of the population.",
         scene.sheet,
         height=composition_height(composition),
     )
@@ -142,7 +146,7 @@ def _composition_table(composition):
         size = composition.table[l].sum()
         rows.append(
             [
-                display_name(composition.clusters[l]),
+                display_name(composition.clusters[l], 80),
                 count_text(size),
                 *[cell_text(n, n / size) for n in folded.table[l]],
                 score_text(balances[l]),
@@ -165,7 +169,7 @@ def _selection_note(composition):
             "all measures are those of all clusters."
         )
     if n_empty:
-        notes.append(f"{n_empty} cluster(s) without a row are not shown.")
+        notes.append(f"Not shown: {counted(n_empty, 'cluster')} without a row.")
     if fold_small_groups(composition).groups != composition.groups:
         n_groups = int(np.count_nonzero(composition.table.sum(axis=0)))
         notes.append(

@@ -1,6 +1,9 @@
 """What panels are made of, and how numbers are written in them."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
+
+from fairanchor._plots._names import display_name
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Lines to be copied, as they are."""
+
+    caption: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Panel:
     """A section of the report; tables go beside the picture if both are narrow."""
 
@@ -30,6 +41,13 @@ class Panel:
     pictures: list = field(default_factory=list)
     tables: list = field(default_factory=list)
     beside: bool = False
+    codes: list = field(default_factory=list)
+
+
+def named(kind, name):
+    """``cluster 3``, ``group “women”``: names that are words stand in quotes."""
+    text = display_name(name, 60)
+    return f"{kind} {text}" if isinstance(name, Integral) else f"{kind} “{text}”"
 
 
 def cell_text(count, share):

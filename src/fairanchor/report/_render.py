@@ -4,9 +4,10 @@ import platform
 from importlib import metadata, resources
 
 from fairanchor import __version__
-from fairanchor._plots._names import display_name
+from fairanchor._plots._names import display_lines, display_name
+from fairanchor._plots._style import import_matplotlib
 from fairanchor.report._fairness_panels import balance_panel, composition_panel, price_panel
-from fairanchor.report._parts import Panel, Table, count_text, score_text
+from fairanchor.report._parts import Code, Panel, Table, count_text, score_text
 from fairanchor.report._scene import Scene
 from fairanchor.report._structure_panels import (
     anchors_panel,
@@ -16,6 +17,7 @@ from fairanchor.report._structure_panels import (
 )
 from fairanchor.report._svg import policy_hash
 from fairanchor.report._verdict import NEARLY, PARTLY, judge, price_sentence
+from fairanchor.tables._wording import counted
 
 PANELS = {
     "Composition of the clusters": composition_panel,
@@ -28,6 +30,8 @@ PANELS = {
 }
 # Groups with fewer rows have a share that jumps with every row.
 SMALL_GROUP = 20
+# Tables with more columns say that they can be scrolled.
+WIDE_TABLE = 8
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib", "jinja2")
 
 
@@ -43,13 +47,16 @@ def render(run):
         css=css,
         style_source=policy_hash(css),
         verdict=judge(run, scene.fairness),
+        wide=WIDE_TABLE,
         nearly=NEARLY,
         partly=PARTLY,
         price=price_sentence(run),
         converged=run.converged,
+        left_out_rows=_left_out_sentence(run),
+        warnings=[display_name(warning, 2000) for warning in run.warnings or []],
         tiles=_tiles(scene),
         panels=[*panels, _repeat_panel(run)],
-        left_out=[(t, reason) for t, reason in results.items() if isinstance(reason, str)],
+        not_shown=[(t, reason) for t, reason in results.items() if isinstance(reason, str)],
         cautions=_cautions(run),
         version=__version__,
     )
@@ -63,7 +70,9 @@ def running_versions():
     return versions
 
 
-def _environment():
+def import_libraries():
+    """The package jinja2, or an error that says how to get it and matplotlib."""
+    import_matplotlib()
     try:
         import jinja2
     except ImportError as error:
@@ -71,6 +80,11 @@ def _environment():
             'The report needs jinja2, which is not installed: pip install "fairanchor[report]" '
             "brings it."
         ) from error
+    return jinja2
+
+
+def _environment():
+    jinja2 = import_libraries()
     from markupsafe import Markup
 
     environment = jinja2.Environment(
@@ -97,8 +111,22 @@ def _tiles(scene):
         tiles.append(("Extra cost", f"{extra:+.1%}", "against plain k-means"))
     n_clusters = int((run.counts.sum(axis=1) > 0).sum())
     n_groups = int((run.counts.sum(axis=0) > 0).sum())
-    tiles.append(("Rows", f"{run.n_rows_total:,}", f"{n_clusters} clusters, {n_groups} groups"))
+    note = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
+    if run.n_rows_left_out:
+        note += f"; {run.n_rows_left_out:,} more left out"
+    tiles.append(("Rows", f"{run.n_rows_total:,}", note))
     return tiles
+
+
+def _left_out_sentence(run):
+    if not run.n_rows_left_out:
+        return None
+    total = run.n_rows_total + run.n_rows_left_out
+    return (
+        f"{run.n_rows_left_out:,} of {counted(total, 'row')}, those "
+        f"{display_name(run.left_out_reason)}, were left out: they are in no cluster, and no "
+        "figure of this report counts them."
+    )
 
 
 def _repeat_panel(run):
@@ -107,10 +135,18 @@ def _repeat_panel(run):
         _named_values("Versions", "Program", run.versions or running_versions()),
         _named_values("Seconds", "Step", {k: f"{v:.3g}" for k, v in run.timings.items()}),
     ]
+    codes = [
+        Code(caption, "\n".join(display_lines(text)))
+        for caption, text in [("On the command line", run.command), ("In Python", run.code)]
+        if text
+    ]
     text = ["What is needed to repeat the run on the same rows."]
     if not run.parameters:
         text.append("The parameters are not known: the labels came without them.")
-    return Panel("repeat", "How to repeat this run", text, [], [t for t in tables if t.rows])
+    if run.warnings is not None and not run.warnings:
+        text.append("The run gave no warning.")
+    tables = [table for table in tables if table.rows]
+    return Panel("repeat", "How to repeat this run", text, [], tables, codes=codes)
 
 
 def _named_values(caption, first, values):
@@ -143,8 +179,8 @@ def _cautions(run):
     if small and run.sample_weight is None:
         least = count_text(sizes[sizes > 0].min())
         cautions.append(
-            f"{small} group(s) have fewer than {SMALL_GROUP} rows, the smallest {least}: their "
-            "shares change with every single row, and a cluster can hardly mirror them."
+            f"{counted(small, 'group')} of fewer than {SMALL_GROUP} rows, the smallest of {least}: "
+            "such shares change with every single row, and a cluster can hardly mirror them."
         )
     if not run.has_all_rows:
         cautions.append(

@@ -18,6 +18,8 @@ from fairanchor._plots._tables import MAX_CLUSTERS, clusters_to_show
 from fairanchor.report._parts import Panel, Picture, Table, count_text, figure_text
 from fairanchor.report._svg import draw
 
+# Columns of the picture of profiles that can be read in half the page's width.
+WIDEST_BESIDE = 7
 # Smaller differences from the average are not worth a word.
 LEAST_DEVIATION = 0.2
 # Entries of a solver's record that the table has, beside its number.
@@ -42,7 +44,7 @@ def profiles_panel(scene):
         "profiles",
         "Profile of each cluster",
         "Mean of each feature in each cluster, in standard deviations from the mean of all rows; "
-        "the table beside it has the largest.",
+        "the table with it has the largest.",
         scene.sheet,
         width=max(4.0, 1.6 + 0.62 * n_columns),
         height=1.9 + 0.32 * n_shown,
@@ -65,7 +67,9 @@ def profiles_panel(scene):
     ]
     table = Table("What a cluster stands out by", ["Cluster", "Stands out by"], rows)
     picture = Picture(svg, "Red is above the average of all rows, blue below.")
-    return Panel("profiles", "Profiles of the clusters", text, [picture], [table], beside=True)
+    # Beside the table many columns would be too small to be read.
+    beside = n_columns <= WIDEST_BESIDE
+    return Panel("profiles", "Profiles of the clusters", text, [picture], [table], beside=beside)
 
 
 def map_panel(scene):

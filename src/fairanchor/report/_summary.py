@@ -53,6 +53,14 @@ class RunSummary:
     parameters, versions, timings : dict
         What is needed to repeat the run, and seconds by step; ``versions`` is filled in with
         those of the running programs if it is empty.
+    command, code : str, default=None
+        The command line, and the Python code, that repeat the run.
+    warnings : list of str, default=None
+        What was warned of during the run; None means that it is not known.
+    n_rows_left_out : int, default=0
+        Rows of the table that are in no cluster, and in no count.
+    left_out_reason : str, default="with missing values"
+        Which rows they are.
     converged : bool, default=True
         Whether the solver met its tolerance.
     n_rows_total : int, default=None
@@ -83,6 +91,11 @@ class RunSummary:
     parameters: dict = field(default_factory=dict)
     versions: dict = field(default_factory=dict)
     timings: dict = field(default_factory=dict)
+    command: str | None = None
+    code: str | None = None
+    warnings: list | None = None
+    n_rows_left_out: int = 0
+    left_out_reason: str = "with missing values"
     converged: bool = True
     n_rows_total: int | None = None
     uses_sensitive_for_prediction: bool = False

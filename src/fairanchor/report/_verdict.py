@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._plots._names import display_name
 from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
-from fairanchor.report._parts import score_text, share_of_best
+from fairanchor.report._parts import named, score_text, share_of_best
+from fairanchor.tables._wording import counted
 
 # The report's own limits, which it states; neither is a legal one.
 NEARLY = 0.95
@@ -111,20 +111,20 @@ def _sentence(fairness):
 
 
 def _details(run, fairness):
-    group = display_name(run.group_names[fairness.worst_group], 60)
-    cluster = display_name(run.cluster_names[fairness.worst_cluster], 60)
+    group = named("group", run.group_names[fairness.worst_group])
+    cluster = named("cluster", run.cluster_names[fairness.worst_cluster])
     if run.sample_weight is None and fairness.deviation < 1:
         details = ["Every cluster has each group's share of the population, to less than one row."]
         if fairness.relative_balance < NEARLY:
             size = run.counts[fairness.worst_cluster].sum()
             details.append(
-                f"Cluster {cluster} has {size:,.0f} rows, too few for the share of group {group} "
+                f"C{cluster[1:]} has {counted(int(size), 'row')}, too few for the share of {group} "
                 f"({fairness.population_share:.1%} of all rows) to be met more closely."
             )
         return details
     return [
-        f"Farthest from the population: group {group} is {fairness.share:.1%} of cluster "
-        f"{cluster}, but {fairness.population_share:.1%} of all rows."
+        f"Farthest from the population: {group} is {fairness.share:.1%} of {cluster}, "
+        f"but {fairness.population_share:.1%} of all rows."
     ]
 
 

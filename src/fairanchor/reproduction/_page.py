@@ -3,8 +3,10 @@
 import base64
 import os
 from collections import Counter
+from importlib import resources
 
 from fairanchor import __version__
+from fairanchor.report._svg import policy_hash
 from fairanchor.reproduction import _data
 from fairanchor.reproduction._cells import QUICK
 from fairanchor.reproduction._choose import RULES
@@ -67,14 +69,11 @@ def render_page(request, settings, outcome, records, pictures):
     -------
     html : str
     """
-    import jinja2
-
-    loader = jinja2.PackageLoader("fairanchor.reproduction", "")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
-    )
+    css = (resources.files("fairanchor.reproduction") / "page.css").read_text("utf-8")
     context = {
         "version": __version__,
+        "css": css,
+        "style_source": policy_hash(css),
         "quick": settings.max_rows == QUICK["max_rows"],
         "settings": settings,
         "rules": RULES,
@@ -96,7 +95,20 @@ def render_page(request, settings, outcome, records, pictures):
         "warned": warning_lines(outcome.results),
     }
     context["sections"] = _sections(context)
-    return environment.get_template("page.html").render(context)
+    return _template().render(context)
+
+
+def _template():
+    import jinja2
+    from markupsafe import Markup
+
+    loader = jinja2.PackageLoader("fairanchor.reproduction", "")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    # For the style sheet, which this package wrote itself.
+    environment.filters["own_markup"] = Markup
+    return environment.get_template("page.html")
 
 
 def _quality_tables(request, records):
@@ -178,4 +190,9 @@ def _sections(context):
     sections += [(f"table{t['id']}", f"Table {t['id']}") for t in context["quality_tables"]]
     if context["times"]:
         sections.append(("table4", "Table 4"))
-    return sections + [(figure["id"], figure["title"]) for figure in context["figures"]]
+    sections += [(figure["id"], figure["title"]) for figure in context["figures"]]
+    if context["summaries"]:
+        sections.append(("summaries", "In summary only"))
+    if context["warned"]:
+        sections.append(("warnings", "Warnings"))
+    return sections

@@ -1,12 +1,11 @@
 """Finished cells as small JSON files, and files that are never half written."""
 
 import json
-import os
-import tempfile
 import warnings
 from dataclasses import asdict
 from pathlib import Path
 
+from fairanchor import _files
 from fairanchor.reproduction._cells import fingerprint
 
 # Present in every folder that the command has made, so that it can tell its own files.
@@ -62,17 +61,7 @@ def write_bytes(path, content):
     """As `write_text`."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    _files.write_bytes(path, content, force=True)
 
 
 def check_folder(folder, *, force=False):

@@ -40,6 +40,10 @@ class Chunk:
     def __getstate__(self):
         return {"number": self.number, "start": self.start, "rows": self.rows}
 
+    def __sizeof__(self):
+        # What a cluster weighs against the work of moving it.
+        return self.rows.X.nbytes + self.rows.group_codes.nbytes + self.rows.weights.nbytes
+
     @cached_property
     def distinct(self):
         """The same rows with equal ones merged."""
@@ -110,7 +114,7 @@ class ChunkedRows:
         """These rows: equal ones are merged within every chunk anyway."""
         return self
 
-    def each(self, title, function, arguments=None, *, small=True):
+    def each(self, title, function, arguments=None, *, combine=None):
         """Results of ``function(chunk)``, or ``function(chunk, argument)``, in chunk order.
 
         Parameters
@@ -121,12 +125,12 @@ class ChunkedRows:
             Can be sent to where the rows are: refers to small things only, changes none.
         arguments : sequence, default=None
             One for every chunk.
-        small : bool
-            Whether the results are a few numbers, which a checkpoint may keep.
+        combine : callable, default=None
+            Makes one small thing of the list of results, which a checkpoint keeps.
 
         Returns
         -------
-        results : list
+        results : list, or what ``combine`` makes of it
         """
         if arguments is None:
             calls = [function] * self.n_chunks
@@ -141,22 +145,18 @@ class ChunkedRows:
             results.append(result)
             if self.progress is not None:
                 self.progress(title, len(results), self.n_chunks)
+        combined = results if combine is None else combine(results)
         if self.journal is not None:
-            self.journal.record(title, results if small else None)
-        return results
+            self.journal.record(title, None if combine is None else combined)
+        return combined
 
     def sum(self, kernel, title="sums"):
         """Sum the tuples of small arrays that ``kernel(block)`` returns for the distinct rows."""
-        results = self.each(title, _SumOverBlocks(kernel))
-        total = [np.array(table, dtype=np.float64) for table in results[0]]
-        for tables in results[1:]:
-            for accumulated, table in zip(total, tables, strict=True):
-                accumulated += table
-        return total
+        return self.each(title, _SumOverBlocks(kernel), combine=_added)
 
     def largest(self, kernel, title="largest"):
         """Largest of the numbers that ``kernel(block)`` returns for the distinct rows."""
-        return max(self.each(title, _LargestOfBlocks(kernel)))
+        return self.each(title, _LargestOfBlocks(kernel), combine=max)
 
     def draw(self, ranks, title="sample"):
         """The rows of each group with the given ranks.
@@ -180,7 +180,7 @@ class ChunkedRows:
                 a, b = np.searchsorted(wanted, (begin, begin + size))
                 own.append(wanted[a:b] - begin)
             arguments.append(own)
-        parts = self.each(title, _rows_by_rank, arguments, small=False)
+        parts = self.each(title, _rows_by_rank, arguments)
         indices, X = [], []
         for r in range(self.n_groups):
             indices += [part[r][0] for part in parts]
@@ -199,7 +199,7 @@ class ChunkedRows:
             indices[order[a:b]] - k * self.chunk_rows
             for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
         ]
-        parts = self.each(title, _rows_at, arguments, small=False)
+        parts = self.each(title, _rows_at, arguments)
         X = np.empty((len(indices), self.n_features))
         codes = np.empty(len(indices), dtype=np.int64)
         X[order] = np.concatenate([X for X, _ in parts])
@@ -269,6 +269,15 @@ class _LargestOfBlocks:
 
     def __call__(self, chunk):
         return chunk.distinct.largest(self.kernel)
+
+
+def _added(results):
+    """Tables of all chunks, added in their order."""
+    total = [np.array(table, dtype=np.float64) for table in results[0]]
+    for tables in results[1:]:
+        for accumulated, table in zip(total, tables, strict=True):
+            accumulated += table
+    return total
 
 
 def _rows_by_rank(chunk, ranks):

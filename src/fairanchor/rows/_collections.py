@@ -1,8 +1,11 @@
 """Dask data frames and arrays as rows in chunks."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fairanchor.rows import _chunks
+from fairanchor.rows._columns import check_finite, check_groups_known, kind_of_names, plain
 from fairanchor.rows._dask import RawRows, check_versions, load_parts
 from fairanchor.rows._open import column_names, open_raw
 
@@ -15,10 +18,13 @@ class CollectionSource:
     client : distributed.Client
     parts : list of distributed.Future
     make : callable
-        ``make(part, a, b)`` gives the `RawRows` of rows a to b of a partition.
+        ``make(part, number, a, b, missing)`` gives the `RawRows` of rows a to b of a partition.
     feature_names : list of str, or None
     n_features : int
     """
+
+    checkpoint = None
+    progress = None
 
     def __init__(self, client, parts, make, feature_names, n_features):
         self.client = client
@@ -28,10 +34,18 @@ class CollectionSource:
         self.n_features = n_features
         self.sizes = client.gather(client.map(_length, parts, pure=False))
         self.n_rows = int(sum(self.sizes))
+        if self.n_rows == 0:
+            raise ValueError(f"The {len(parts)} partition(s) of the Dask collection have no rows.")
 
     @classmethod
     def of(cls, X, sensitive_features):
         """The partitions of a Dask DataFrame or a Dask array, on the workers of the client."""
+        if not hasattr(X, "to_delayed") or not hasattr(X, "ndim") or X.ndim != 2:
+            shape = f" with {X.ndim} dimension(s)" if hasattr(X, "ndim") else ""
+            raise TypeError(
+                f"X is a Dask {type(X).__name__}{shape}, expected a DataFrame or an array with "
+                "rows and columns."
+            )
         client = _client()
         check_versions(client)
         if hasattr(X, "columns"):
@@ -40,108 +54,170 @@ class CollectionSource:
 
     @classmethod
     def _of_frame(cls, client, frame, sensitive_features):
-        names = [str(name) for name in frame.columns]
-        sensitive = column_names(sensitive_features)
-        for name in sensitive:
-            if name not in names:
-                raise ValueError(
-                    f"The column {name!r} of sensitive_features is not in the Dask DataFrame. It "
-                    f"has: {', '.join(names[:20])}."
-                )
-        features = [name for name in names if name not in sensitive]
-        for name in features:
-            if frame.dtypes[name].kind not in "biuf":
-                raise ValueError(
-                    f"The column {name!r} is of type {frame.dtypes[name]}, expected numbers. Drop "
-                    "it, or encode it as numbers."
-                )
+        make = _FrameRows.of(frame, column_names(sensitive_features))
         parts = client.compute(frame.to_delayed())
-        return cls(client, parts, _FrameRows(features, sensitive), features, len(features))
+        are_text = all(isinstance(name, str) for name in make.features)
+        names = list(make.features) if are_text else None  # as scikit-learn has it
+        return cls(client, parts, make, names, len(make.features))
 
     @classmethod
     def _of_array(cls, client, X, sensitive_features):
         import dask
-        import dask.array as da
 
-        if X.ndim != 2:
-            raise ValueError(f"X is a Dask array with {X.ndim} dimensions, expected 2.")
-        X = X.rechunk({1: -1})
-        blocks = X.to_delayed()[:, 0].tolist()
-        if sensitive_features is None:
-            parts = client.compute(blocks)
-            return cls(client, parts, _ArrayRows(), None, X.shape[1])
-        groups = sensitive_features
-        if not isinstance(groups, da.Array):
-            groups = da.from_array(np.asarray(groups), chunks=(X.chunks[0],))
-        if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+        if np.isnan(X.shape[0]):
             raise ValueError(
-                f"sensitive_features has shape {groups.shape}, X has {X.shape[0]} rows: every row "
-                "needs exactly one group."
+                "X is a Dask array whose chunks have unknown sizes: call its compute_chunk_sizes() "
+                "first."
             )
-        groups = groups.rechunk((X.chunks[0],)).to_delayed().tolist()
-        pairs = [dask.delayed(_pair)(*pair) for pair in zip(blocks, groups, strict=True)]
-        return cls(client, client.compute(pairs), _ArrayRows(), None, X.shape[1])
+        X = X.rechunk({1: -1})
+        parts = X.to_delayed()[:, 0].tolist()
+        if sensitive_features is not None:
+            groups = _groups_like(X, sensitive_features)
+            parts = [dask.delayed(_pair)(*pair) for pair in zip(parts, groups, strict=True)]
+        return cls(client, client.compute(parts), _ArrayRows(), None, X.shape[1])
 
-    def read(self):
-        """All rows, if they are few."""
-        (raw,) = load_parts(self.client, self.parts, self.sizes, self.make, max(self.n_rows, 1))
+    def read(self, missing):
+        """All rows, if they are few: features, and the sensitive columns."""
+        given = (self.client, self.parts, self.sizes, self.make, self.n_rows, missing)
+        (raw,) = load_parts(*given)
         raw = raw.result()
         return raw.X, raw.columns
 
     def open(self, missing, n_jobs):
         """Look at all rows once; see `FileSource.open`."""
-        given = (self.client, self.parts, self.sizes, self.make, _chunks.CHUNK_ROWS)
+        given = (self.client, self.parts, self.sizes, self.make, _chunks.CHUNK_ROWS, missing)
         raw = load_parts(*given)
         self.parts = None  # the cluster keeps what chunks are made of no longer than needed
-        opened = open_raw(self.client, raw, self.n_features, missing)
+        opened = open_raw(self.client, raw, self.n_features, self.progress)
         opened.rows.parts = [(f"part.{k}.parquet", size) for k, size in enumerate(self.sizes)]
         return opened
 
 
+@dataclass(frozen=True)
 class _FrameRows:
-    """Rows of a pandas partition."""
+    """Rows of a pandas partition.
 
-    def __init__(self, features, sensitive):
-        self.features = features
-        self.sensitive = sensitive
+    Attributes
+    ----------
+    features, sensitive : tuple
+        Names of columns.
+    kinds : tuple of str
+        What the names of the groups are in each sensitive column; None if nothing is known.
+    """
 
-    def __call__(self, frame, a, b):
-        import pyarrow as pa
+    features: tuple
+    sensitive: tuple
+    kinds: tuple
 
+    @classmethod
+    def of(cls, frame, sensitive):
+        """By the columns that a Dask DataFrame says its partitions have."""
+        names = list(frame.columns)
+        for name in sensitive:
+            if name not in names:
+                raise ValueError(
+                    f"The column {name!r} of sensitive_features is not in the Dask DataFrame. It "
+                    f"has: {', '.join(map(str, names[:20]))}."
+                )
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"The Dask DataFrame has {names.count(name)} columns {name!r}.")
+        features = [name for name in names if name not in sensitive]
+        if not features:
+            raise ValueError(
+                "The Dask DataFrame has no columns but those of sensitive_features, expected at "
+                "least one feature: there are no distances without."
+            )
+        _check_numbers(frame, features, "The Dask DataFrame")
+        kinds = tuple(_kind_of_dtype(frame.dtypes[name]) for name in sensitive)
+        return cls(tuple(features), tuple(sensitive), kinds)
+
+    def __call__(self, frame, number, a, b, missing):
+        where = f"Partition {number}"
         own = frame.iloc[a:b]
-        missing = [name for name in self.features if name not in own.columns]
-        if missing:
-            raise ValueError(f"A partition lacks the column {missing[0]!r}.")
-        X = np.ascontiguousarray(own[self.features].to_numpy(dtype=np.float64))
-        _check_finite(X, self.features, own.index)
-        columns = [
-            pa.chunked_array([pa.array(own[name], from_pandas=True)]) for name in self.sensitive
-        ]
+        for name in (*self.features, *self.sensitive):
+            if name not in own.columns:
+                raise ValueError(f"{where} lacks the column {name!r}.")
+        _check_numbers(own, self.features, where)
+        X = own[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
+        X = np.ascontiguousarray(X)
+        check_finite(X, self.features, where, a)
+        columns = []
+        for name, kind in zip(self.sensitive, self.kinds, strict=True):
+            columns.append(_names_of_groups(own[name], name, kind, where, a, missing))
         return RawRows(X, columns)
 
 
 class _ArrayRows:
     """Rows of a block of an array, alone or with its groups."""
 
-    def __call__(self, part, a, b):
-        import pyarrow as pa
-
+    def __call__(self, part, number, a, b, missing):
+        where = f"Block {number}"
         X, groups = part if isinstance(part, tuple) else (part, None)
         own = np.ascontiguousarray(X[a:b], dtype=np.float64)
-        _check_finite(own, range(own.shape[1]), range(a, b))
-        columns = [] if groups is None else [pa.chunked_array([pa.array(groups[a:b])])]
-        return RawRows(own, columns)
+        check_finite(own, range(own.shape[1]), where, a)
+        if groups is None:
+            return RawRows(own, [])
+        column = _names_of_groups(groups[a:b], "sensitive_features", None, where, a, missing)
+        return RawRows(own, [column])
 
 
-def _check_finite(X, features, index):
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        i, j = bad[0]
-        what = "NaN" if np.isnan(X[i, j]) else "infinity"
+def _check_numbers(frame, features, where):
+    for name in features:
+        if frame.dtypes[name].kind not in "biuf":
+            raise ValueError(
+                f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected numbers. "
+                "Drop it, or encode it as numbers."
+            )
+
+
+def _kind_of_dtype(dtype):
+    """What a sensitive column of this type holds, or None if that can be anything."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if dtype.kind == "O" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
+        return None
+    return kind_of_names(pa.array(pd.Series([], dtype=dtype)).type)
+
+
+def _names_of_groups(values, name, kind, where, row, missing):
+    """A sensitive column as an arrow array, like those of other partitions."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    try:
+        column = plain(pa.array(values, from_pandas=True))
+    except pa.ArrowException as error:
         raise ValueError(
-            f"A partition has {what} in column {features[j]!r}, index {index[i]!r}. Distances need "
-            "finite numbers: impute or drop them."
+            f"{where} has groups of different types in column {name!r}: {error}"
+        ) from error
+    if missing == "error":
+        check_groups_known(column, name, where, row)
+    found = kind_of_names(column.type)
+    if kind is not None and found != kind and not types.is_null(column.type):
+        raise ValueError(
+            f"{where} has a column {name!r} of type {column.type}, expected {kind} as in the Dask "
+            "DataFrame: its groups would not be the same as elsewhere."
         )
+    return pa.chunked_array([column])
+
+
+def _groups_like(X, sensitive_features):
+    """Blocks of the groups of a Dask array's rows, cut as its own."""
+    import dask.array as da
+
+    groups = sensitive_features
+    if not isinstance(groups, da.Array):
+        groups = np.asarray(groups)
+    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"sensitive_features has shape {groups.shape}, X has {X.shape[0]} rows: every row "
+            "needs exactly one group."
+        )
+    if not isinstance(groups, da.Array):
+        groups = da.from_array(groups, chunks=(X.chunks[0],))
+    return groups.rechunk((X.chunks[0],)).to_delayed().tolist()
 
 
 def _pair(block, groups):
@@ -153,8 +229,12 @@ def _length(part):
 
 
 def _client():
-    from distributed import get_client
-
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise ImportError(
+            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
+        ) from error
     try:
         return get_client()
     except ValueError:

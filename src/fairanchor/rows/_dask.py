@@ -12,6 +12,9 @@ from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._memory import MemoryRows
 from fairanchor.rows._survey import survey_rows
 
+# How long to wait for the first worker of a cluster.
+WAIT_SECONDS = 30
+
 
 class DaskRows(ChunkedRows):
     """Chunks that are futures.
@@ -34,6 +37,11 @@ class DaskRows(ChunkedRows):
         self._chunks = chunks
 
     def _run(self, title, calls):
+        if self.client.status != "running":
+            raise RuntimeError(
+                "The client of the cluster that holds the rows is closed. Write the labels before "
+                "it is, or fit again."
+            )
         # Not pure: a call is sent once, and hashing its tables to find an equal one is waste.
         futures = [
             self.client.submit(call, chunk, pure=False, key=_key(title, k))
@@ -52,20 +60,24 @@ class RawRows:
     X: np.ndarray
     columns: list
 
+    def __sizeof__(self):
+        # What a cluster weighs against the work of moving it.
+        return self.X.nbytes + sum(column.nbytes for column in self.columns)
 
-def load_files(client, files, chunk_rows):
+
+def load_files(client, files, chunk_rows, missing):
     """Chunks of a table in files as futures of `RawRows`: workers read them on their own."""
     starts = range(0, files.n_rows, chunk_rows)
     return [
         client.submit(
-            _read, files, start, min(start + chunk_rows, files.n_rows), pure=False,
+            _read, files, start, min(start + chunk_rows, files.n_rows), missing, pure=False,
             key=_key("read", k),
         )
         for k, start in enumerate(starts)
     ]  # fmt: skip
 
 
-def load_parts(client, parts, sizes, make, chunk_rows):
+def load_parts(client, parts, sizes, make, chunk_rows, missing):
     """Chunks of a Dask collection as futures of `RawRows`, by global row number.
 
     Parameters
@@ -76,8 +88,11 @@ def load_parts(client, parts, sizes, make, chunk_rows):
     sizes : sequence of int
         Their numbers of rows.
     make : callable
-        ``make(part, a, b)`` gives the `RawRows` of a partition's rows a to b.
+        ``make(part, number, a, b, missing)`` gives the `RawRows` of rows a to b of the partition
+        with this number.
     chunk_rows : int
+    missing : {"error", "own_group"}
+        What missing groups mean.
     """
     starts = np.cumsum([0, *sizes])
     chunks = []
@@ -87,22 +102,26 @@ def load_parts(client, parts, sizes, make, chunk_rows):
         last = int(np.searchsorted(starts, end, side="left"))
         own = [p for p in range(first, last) if sizes[p]]
         spans = [
-            (max(begin - int(starts[p]), 0), min(end - int(starts[p]), int(sizes[p]))) for p in own
+            (p, max(begin - int(starts[p]), 0), min(end - int(starts[p]), int(sizes[p])))
+            for p in own
         ]
-        futures = [parts[p] for p in own]
-        chunks.append(
-            client.submit(_joined, make, spans, *futures, pure=False, key=_key("join", k))
-        )
+        given = (make, missing, spans, *(parts[p] for p in own))
+        chunks.append(client.submit(_joined, *given, pure=False, key=_key("join", k)))
     return chunks
 
 
-def survey_chunks(client, chunks, chunk_rows, missing):
+def survey_chunks(client, chunks, chunk_rows, progress):
     """Surveys of all chunks."""
     futures = [
-        client.submit(_survey, chunk, k * chunk_rows, missing, pure=False, key=_key("survey", k))
+        client.submit(_survey, chunk, k * chunk_rows, pure=False, key=_key("survey", k))
         for k, chunk in enumerate(chunks)
     ]
-    return client.gather(futures)
+    surveys = []
+    for future in futures:  # in their order, so that the first error is the same every time
+        surveys.append(future.result())
+        if progress is not None:
+            progress("first look", len(surveys), len(futures))
+    return surveys
 
 
 def with_codes(client, chunks, encoder, scale, chunk_rows):
@@ -119,8 +138,7 @@ def check_versions(client):
     """Refuse workers that run another version of this library, or none."""
     from fairanchor import __version__
 
-    if not client.scheduler_info()["workers"]:
-        client.wait_for_workers(1, timeout=30)
+    _wait_for_a_worker(client)
     others = {}
     for worker, version in client.run(_version).items():
         if version != __version__:
@@ -132,6 +150,16 @@ def check_versions(client):
             f"{len(others)} worker(s) of the cluster run another version than {__version__}, which "
             f"is here: {worker} {has}. The same labels need the same code everywhere."
         )
+
+
+def _wait_for_a_worker(client):
+    try:
+        client.wait_for_workers(1, timeout=WAIT_SECONDS)
+    except TimeoutError:
+        raise RuntimeError(
+            f"The cluster at {client.scheduler.address} has no workers, and none came within "
+            f"{WAIT_SECONDS} s. Start some (dask worker {client.scheduler.address})."
+        ) from None
 
 
 def _version():
@@ -148,25 +176,39 @@ def _key(title, k):
     return f"fairanchor-{title.replace(' ', '-')}-{k}-{uuid.uuid4().hex[:8]}"
 
 
-def _read(files, start, stop):
-    return RawRows(*files.read(start, stop))
+def _read(files, start, stop, missing):
+    return RawRows(*files.read(start, stop, missing))
 
 
-def _joined(make, spans, *parts):
-    import pyarrow as pa
-
-    raws = [make(part, a, b) for part, (a, b) in zip(parts, spans, strict=True)]
+def _joined(make, missing, spans, *parts):
+    raws = [make(part, *span, missing) for part, span in zip(parts, spans, strict=True)]
     if len(raws) == 1:
         return raws[0]
+    numbers = [number for number, *_ in spans]
     columns = [
-        pa.chunked_array([piece for column in own for piece in column.chunks])
-        for own in zip(*(raw.columns for raw in raws), strict=True)
+        _joined_column(own, numbers) for own in zip(*(raw.columns for raw in raws), strict=True)
     ]
     return RawRows(np.concatenate([raw.X for raw in raws]), columns)
 
 
-def _survey(raw, start, missing):
-    return survey_rows(raw.X, raw.columns, start, missing)
+def _joined_column(parts, numbers):
+    """Parts of a sensitive column as one; a part without any group is of no type."""
+    import pyarrow as pa
+
+    types = {part.type: number for part, number in zip(parts, numbers, strict=True)}
+    types.pop(pa.null(), None)
+    if len(types) > 1:
+        (one, p), (other, q) = list(types.items())[:2]
+        raise ValueError(
+            f"The groups are of type {one} in partition {p}, but of type {other} in partition {q}: "
+            "they would not be the same."
+        )
+    common = next(iter(types), pa.null())
+    return pa.chunked_array([piece.cast(common) for part in parts for piece in part.chunks])
+
+
+def _survey(raw, start):
+    return survey_rows(raw.X, raw.columns, start)
 
 
 def _coded(raw, number, start, encoder, scale):

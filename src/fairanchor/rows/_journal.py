@@ -7,8 +7,11 @@ the very same labels.
 """
 
 import json
+import struct
 import zipfile
+import zlib
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,72 @@ from fairanchor._files import replacing
 
 FORMAT = "fairanchor checkpoint 1"
 FILE_NAME = "checkpoint.npz"
+# What an archive whose bytes make no sense can raise.
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def identity_of_run(parameters, fingerprint, chunk_rows):
+    """What a run that is resumed must share with the one that was stopped.
+
+    Parameters
+    ----------
+    parameters : dict
+        Of the estimator.
+    fingerprint : dict
+        Of the rows.
+    chunk_rows : int
+
+    Returns
+    -------
+    run : dict
+        JSON values only.
+    """
+    from fairanchor import __version__
+
+    seed = parameters["random_state"]
+    if not isinstance(seed, Integral):
+        raise ValueError(
+            f"random_state={seed!r}, expected an integer: a run with a checkpoint has to draw the "
+            "same numbers when it is resumed."
+        )
+    # The result does not depend on the number of threads.
+    described = {name: _described(own) for name, own in parameters.items() if name != "n_jobs"}
+    return {
+        "fairanchor": __version__,
+        "chunk_rows": int(chunk_rows),
+        "parameters": described,
+        **fingerprint,
+    }
+
+
+def _described(value):
+    """A parameter as JSON that is the same in every process."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "get_params"):
+        given = {name: _described(own) for name, own in value.get_params(deep=False).items()}
+        return {"class": f"{type(value).__module__}.{type(value).__qualname__}", **given}
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        return _described(np.asarray(value).tolist())
+    if isinstance(value, (list, tuple)):
+        return [_described(item) for item in value]
+    name = getattr(value, "__qualname__", None)
+    return f"{value.__module__}.{name}" if name else repr(value).split(" at 0x")[0]
 
 
 @dataclass(frozen=True)
@@ -44,7 +113,6 @@ class Journal:
         self.run = json.loads(json.dumps(run))
         self.passes = []
         self.position = 0
-        Path(folder).mkdir(parents=True, exist_ok=True)
         if self.path.exists():
             if not resume:
                 raise FileExistsError(
@@ -58,6 +126,7 @@ class Journal:
                 "begin one."
             )
         else:
+            Path(folder).mkdir(parents=True, exist_ok=True)
             self._save()
 
     def recall(self, title):
@@ -90,23 +159,40 @@ class Journal:
 
 def _read(path, run):
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             content = json.loads(bytes(stored["journal"]).decode())
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, KeyError, EOFError, SyntaxError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} is not a checkpoint, or is damaged: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(
             f"{path} is of another format than {FORMAT!r}: it cannot be resumed by this version."
         )
-    differences = [name for name in run if run[name] != content["run"].get(name)]
-    if differences:
-        name = differences[0]
+    difference = _first_difference(content.get("run"), run)
+    if difference is not None:
+        name, was, now = difference
         raise ValueError(
-            f"{path} belongs to another run: {name} was {_short(content['run'].get(name))}, is "
-            f"{_short(run[name])}. Resume with the same command and data, or use another folder."
+            f"{path} belongs to another run: {name} was {_short(was)}, is {_short(now)}. Resume "
+            "with the same command and data, or use another folder."
         )
-    return [_Pass(title, _from_plain(plain, arrays)) for title, plain in content["passes"]]
+    try:
+        return [_Pass(title, _from_plain(plain, arrays)) for title, plain in content["passes"]]
+    except DAMAGE as error:
+        raise ValueError(f"{path} is damaged: its passes make no sense ({error}).") from error
+
+
+def _first_difference(was, now, name="run"):
+    """Name and values of the first thing that two runs do not share, or None."""
+    if was == now and not (isinstance(was, dict) and list(was) != list(now)):
+        return None
+    if not (isinstance(was, dict) and isinstance(now, dict)):
+        return name, was, now
+    for key in {**now, **was}:
+        inner = key if name in ("run", "parameters", "files") else f"{key} of {name}"
+        found = _first_difference(was.get(key), now.get(key), inner)
+        if found is not None:
+            return found
+    return f"the order of {name}", list(was), list(now)
 
 
 def _short(value, at_most=200):

@@ -4,11 +4,12 @@ import os
 import posixpath
 import secrets
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+COLUMNS = ["row", "cluster"]
 
 
 @dataclass(frozen=True)
@@ -27,63 +28,79 @@ class LabelsElsewhere:
 
     def __iter__(self):
         """Labels of one chunk after the other, in row order."""
-        calls = [self.agreed.labels_of] * self.rows.n_chunks
         rows = self.rows
-        for number, labels in enumerate(rows._run("writing", calls)):
+        for number, labels in enumerate(rows._run("writing", self.agreed.labellers())):
             if rows.progress is not None:
                 rows.progress("writing", number + 1, rows.n_chunks)
             yield labels
 
     def write(self, path, *, force=False):
-        """Write a folder of Parquet files named and ordered as those of the input.
+        """Write a folder of label files; see `write_label_files`."""
+        write_label_files(path, self.rows.parts, iter(self), force=force)
 
-        Each has the columns ``row``, the number of the row in its file, and ``cluster``. The
-        folder appears when it is complete.
 
-        Parameters
-        ----------
-        path : str or path-like
-            The folder.
-        force : bool
-            Whether an existing folder may be replaced.
-        """
-        path = Path(path)
-        check_folder(path, force=force)
-        partial = path.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
-        try:
-            partial.mkdir(parents=True)
-            self._write_files(partial)
-            check_folder(path, force=force)  # it may have appeared in the meantime
-            old = None
-            if path.exists():
-                old = path.with_name(f".fairanchor-{secrets.token_hex(6)}.old")
-                path.rename(old)
-            partial.rename(path)
-            if old is not None:
-                shutil.rmtree(old)
-        finally:
-            if partial.exists():
-                shutil.rmtree(partial)
+def write_label_files(path, parts, arrays, *, force=False):
+    """Write a folder of Parquet files named and ordered as those of the input.
 
-    def _write_files(self, folder):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    Each has the columns ``row``, the number of the row in its file, and ``cluster``. The
+    folder appears when it is complete.
 
-        schema = pa.schema([("row", pa.int64()), ("cluster", pa.int32())])
-        pieces = _Pieces(iter(self))
-        for name, n_rows in self.rows.parts:
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as file:
-                with pq.ParquetWriter(file, schema) as writer:
-                    row = 0
-                    for labels in pieces.take(n_rows):
-                        numbers = np.arange(row, row + len(labels))
-                        writer.write_table(pa.table([numbers, labels], schema=schema))
-                        row += len(labels)
-                file.flush()
-                with suppress(OSError):  # not every file system can
-                    os.fsync(file.fileno())
+    Parameters
+    ----------
+    path : str or path-like
+        The folder.
+    parts : sequence of (str, int)
+        Name and number of rows of every file.
+    arrays : iterator of ndarray
+        Labels of all rows in order, cut anywhere.
+    force : bool
+        Whether an existing folder may be replaced.
+    """
+    check_folder(path, force=force)
+    path = Path(os.path.realpath(path))  # a link stays a link
+    partial = path.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
+    try:
+        partial.mkdir()
+        _write_files(partial, parts, _Pieces(arrays))
+        check_folder(path, force=force)  # it may have appeared in the meantime
+        _put_in_place(partial, path)
+    finally:
+        if partial.exists():
+            shutil.rmtree(partial)
+
+
+def _put_in_place(partial, path):
+    """Give a folder its name; what was there under this name is deleted afterwards."""
+    if not path.exists():
+        partial.rename(path)
+        return
+    old = path.with_name(f".fairanchor-{secrets.token_hex(6)}.old")
+    path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old)
+
+
+def _write_files(folder, parts, pieces):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(list(zip(COLUMNS, (pa.int64(), pa.int32()), strict=True)))
+    for name, n_rows in parts:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            with pq.ParquetWriter(file, schema) as writer:
+                row = 0
+                for labels in pieces.take(n_rows):
+                    numbers = np.arange(row, row + len(labels))
+                    writer.write_table(pa.table([numbers, labels], schema=schema))
+                    row += len(labels)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class _Pieces:
@@ -111,17 +128,32 @@ def check_folder(path, *, force=False):
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file, expected the name of a folder to write.")
+    if path.is_symlink() and not path.exists():
+        raise FileExistsError(f"{path} is a link to nowhere, expected the name of a folder.")
     if path.exists() and any(path.iterdir()):
         if not force:
             raise FileExistsError(f"{path} exists already. Use --force to replace it (force=True).")
-        others = [item for item in path.rglob("*") if item.is_file() and item.suffix != ".parquet"]
-        if others:
-            raise FileExistsError(
-                f"{path} has files that are no labels ({others[0].name}): it is not replaced."
-            )
+        for item in sorted(path.rglob("*")):
+            if not item.is_dir() and not _is_label_file(item):
+                raise FileExistsError(
+                    f"{path} has files that are no labels ({item.relative_to(path)}): it is not "
+                    "replaced. Give the name of another folder."
+                )
     parent = path.resolve().parent
     if not parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: the folder {parent} does not exist.")
+
+
+def _is_label_file(path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.suffix != ".parquet":
+        return False
+    try:
+        return pq.read_schema(path).names == COLUMNS
+    except (pa.ArrowException, OSError):
+        return False
 
 
 def names_of_files(paths):

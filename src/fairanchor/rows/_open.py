@@ -34,13 +34,13 @@ class FileTable:
 
     Attributes
     ----------
-    dataset : pyarrow.dataset.FileSystemDataset
+    dataset : pyarrow.dataset.FileSystemDataset, or RowFiles
     features : sequence of str or None
         Columns that are features; by default all that are not sensitive.
     client : distributed.Client or None
         Of a cluster whose workers read the files; by default this process does.
     checkpoint : callable or None
-        Given the fingerprint of the files, gives the `Journal` of the run.
+        Given what tells the run from others (`identity_of_run`), gives its `Journal`.
     progress : callable or None
         Called with a pass's title, the number of chunks done, and of all.
     """
@@ -55,8 +55,12 @@ class FileTable:
         """The rows of the table."""
         from fairanchor.rows._row_files import RowFiles
 
-        files = RowFiles.of(self.dataset, self.features, column_names(sensitive_features))
-        return FileSource(files) if self.client is None else FilesOnDaskSource(files, self.client)
+        files = self.dataset
+        if not isinstance(files, RowFiles):
+            files = RowFiles.of(files, self.features, column_names(sensitive_features))
+        source = FileSource(files) if self.client is None else FilesOnDaskSource(files, self.client)
+        source.checkpoint, source.progress = self.checkpoint, self.progress
+        return source
 
 
 def kind_of(X):
@@ -85,13 +89,13 @@ def column_names(sensitive_features):
         return []
     if isinstance(sensitive_features, str):
         return [sensitive_features]
-    names = list(sensitive_features)
-    if not names or not all(isinstance(name, str) for name in names):
+    is_list = isinstance(sensitive_features, (list, tuple)) and len(sensitive_features) > 0
+    if not is_list or not all(isinstance(name, str) for name in sensitive_features):
         raise TypeError(
-            "sensitive_features is not a column name or a list of column names: for rows that are "
-            "not in memory, groups are read with them."
+            f"sensitive_features is a {type(sensitive_features).__name__}, expected the name of a "
+            "column or a list of names: for rows that are not in memory, groups are read with them."
         )
-    return names
+    return list(sensitive_features)
 
 
 class FileSource:
@@ -102,15 +106,22 @@ class FileSource:
     files : RowFiles
     """
 
+    checkpoint = None
+    progress = None
+
     def __init__(self, files):
         self.files = files
         self.n_rows = files.n_rows
-        self.feature_names = list(files.features)
+        self.feature_names = files.feature_names
         self.n_groups_columns = len(files.sensitive)
 
-    def read(self):
-        """All rows, if they are few: features, and the sensitive columns as a table or None."""
-        return self.files.read(0, self.n_rows)
+    def read(self, missing):
+        """All rows, if they are few: features, and the sensitive columns."""
+        return self.files.read(0, self.n_rows, missing)
+
+    def fingerprint(self):
+        """What tells these rows from others."""
+        return self.files.fingerprint()
 
     def open(self, missing, n_jobs):
         """Look at all rows once.
@@ -128,7 +139,12 @@ class FileSource:
         chunk_rows = _chunks.CHUNK_ROWS
         n_chunks = -(-self.n_rows // chunk_rows)
         look = partial(_survey_files, self.files, chunk_rows, missing)
-        groups, sizes, largest = merge_surveys(list(read_ahead(look, n_chunks)))
+        surveys = []
+        for survey in read_ahead(look, n_chunks):
+            surveys.append(survey)
+            if self.progress is not None:
+                self.progress("first look", len(surveys), n_chunks)
+        groups, sizes, largest = merge_surveys(surveys)
         scale = scale_of_largest(largest)
         encoder = GroupEncoder(tuple(groups.names))
         loader = ChunkLoader(self.files, encoder, scale, chunk_rows, n_jobs)
@@ -144,8 +160,8 @@ class FileSource:
 
 def _survey_files(files, chunk_rows, missing, number):
     start = number * chunk_rows
-    X, columns = files.read(start, min(start + chunk_rows, files.n_rows))
-    return survey_rows(X, columns, start, missing)
+    X, columns = files.read(start, min(start + chunk_rows, files.n_rows), missing)
+    return survey_rows(X, columns, start)
 
 
 class FilesOnDaskSource(FileSource):
@@ -165,18 +181,18 @@ class FilesOnDaskSource(FileSource):
         from fairanchor.rows._dask import check_versions, load_files
 
         check_versions(self.client)
-        raw = load_files(self.client, self.files, _chunks.CHUNK_ROWS)
-        opened = open_raw(self.client, raw, len(self.feature_names), missing)
+        raw = load_files(self.client, self.files, _chunks.CHUNK_ROWS, missing)
+        opened = open_raw(self.client, raw, len(self.feature_names), self.progress)
         opened.rows.parts = self._parts()
         return opened
 
 
-def open_raw(client, raw, n_features, missing):
+def open_raw(client, raw, n_features, progress=None):
     """Rows on a cluster from futures of `RawRows`."""
     from fairanchor.rows._dask import DaskRows, survey_chunks, with_codes
 
     chunk_rows = _chunks.CHUNK_ROWS
-    groups, sizes, largest = merge_surveys(survey_chunks(client, raw, chunk_rows, missing))
+    groups, sizes, largest = merge_surveys(survey_chunks(client, raw, chunk_rows, progress))
     scale = scale_of_largest(largest)
     encoder = GroupEncoder(tuple(groups.names))
     chunks = with_codes(client, raw, encoder, scale, chunk_rows)

@@ -9,6 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
+from fairanchor.rows._columns import (
+    check_columns,
+    check_finite,
+    check_groups_known,
+    numbers_of,
+    plain,
+)
+
 # Rows decoded at a time: what a reader holds besides the span that was asked for.
 BATCH_ROWS = 2**16
 
@@ -48,16 +56,19 @@ class RowFiles:
     filesystem : pyarrow.fs.FileSystem
     files : tuple of RowFile
     features, sensitive : tuple of str
-        Columns that are read: numbers, and the names of groups.
+        Columns that are read: what features are made of, and the names of groups.
+    preprocessing : object or None
+        ``rows_of(table)`` makes numbers of the features; without it they are numbers.
     """
 
     filesystem: object
     files: tuple
     features: tuple
     sensitive: tuple
+    preprocessing: object = None
 
     @classmethod
-    def of(cls, dataset, features, sensitive):
+    def of(cls, dataset, features, sensitive, *, numbers=True):
         """Look at the files of a ``pyarrow.dataset.FileSystemDataset``.
 
         Parameters
@@ -66,24 +77,33 @@ class RowFiles:
         features : sequence of str, or None
             By default all columns that are not sensitive.
         sensitive : sequence of str
+        numbers : bool
+            Whether features have to be numbers.
         """
-        kind = _kind_of(dataset)
-        names = dataset.schema.names
+        opened = _look_at_all(dataset)
+        names = _names_in(opened)
         for name in sensitive:
             if name not in names:
+                is_in_paths = name in dataset.schema.names
+                where = "in the names of folders, not in the files" if is_in_paths else "missing"
                 raise ValueError(
-                    f"The column {name!r} of sensitive_features is not in the dataset. It has: "
-                    f"{', '.join(names[:20])}."
+                    f"The column {name!r} of sensitive_features is {where}. The files of the "
+                    f"dataset have: {', '.join(names[:20])}."
                 )
         if features is None:
             features = [name for name in names if name not in sensitive]
-        filesystem = dataset.filesystem
-        opened = [_look_at(filesystem, path, kind) for path in dataset.files]
-        if not opened:
-            raise ValueError("The dataset has no files, expected at least one with rows.")
-        _check_columns(opened, features, sensitive)
+        if not features:
+            raise ValueError(
+                f"The dataset has no columns but those of sensitive_features ({', '.join(names)}), "
+                "expected at least one feature: there are no distances without."
+            )
+        check_columns(opened, features, sensitive, numbers=numbers)
         files = tuple(file for file, _ in opened)
-        return cls(filesystem, files, tuple(features), tuple(sensitive))
+        if not any(file.n_rows for file in files):
+            raise ValueError(
+                f"The {len(files)} file(s) of the dataset have no rows ({files[0].path})."
+            )
+        return cls(dataset.filesystem, files, tuple(features), tuple(sensitive))
 
     @cached_property
     def starts(self):
@@ -94,13 +114,31 @@ class RowFiles:
     def n_rows(self):
         return int(self.starts[-1])
 
+    @property
+    def feature_names(self):
+        """Names of the features that come out."""
+        if self.preprocessing is None:
+            return list(self.features)
+        return self.preprocessing.feature_names
+
     def fingerprint(self):
         """What tells this table from another: names, sizes and times of its files, and columns."""
-        files = [[file.path, file.n_rows, file.size, file.modified] for file in self.files]
-        return {"files": files, "features": self.features, "sensitive": self.sensitive}
+        files = {
+            file.path: {"rows": file.n_rows, "bytes": file.size, "modified": file.modified}
+            for file in self.files
+        }
+        made = None if self.preprocessing is None else self.preprocessing.to_json()
+        columns = {"features": self.features, "sensitive_features": self.sensitive}
+        return {"files": files, **columns, "preprocessing": made}
 
-    def read(self, start, stop):
+    def read(self, start, stop, missing="own_group"):
         """Rows of a span.
+
+        Parameters
+        ----------
+        start, stop : int
+        missing : {"error", "own_group"}
+            What missing groups mean.
 
         Returns
         -------
@@ -111,18 +149,37 @@ class RowFiles:
         """
         import pyarrow as pa
 
-        X = np.empty((stop - start, len(self.features)))
+        X = np.empty((stop - start, len(self.feature_names)))
         names = [[] for _ in self.sensitive]
         place = 0
         for file, batch, row in self._batches(start, stop):
-            own = X[place : place + batch.num_rows]
-            for j, name in enumerate(self.features):
-                own[:, j] = _numbers(batch.column(name), name, file, row)
-            _check_finite(own, self.features, file, row)
+            self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
             for values, name in zip(names, self.sensitive, strict=True):
-                values.append(_plain(batch.column(name)))
+                values.append(plain(batch.column(name)))
+                if missing == "error":
+                    check_groups_known(values[-1], name, file.path, row)
             place += batch.num_rows
         return X, [pa.chunked_array(values) for values in names]
+
+    def tables(self, start, stop):
+        """Yield the columns of a span as they are in the files: (path, first row, table)."""
+        import pyarrow as pa
+
+        for file, batch, row in self._batches(start, stop):
+            yield file.path, row, pa.Table.from_batches([batch])
+
+    def _write_numbers(self, batch, out, file, row):
+        if self.preprocessing is None:
+            for j, name in enumerate(self.features):
+                out[:, j] = numbers_of(batch.column(name), name, file.path, row)
+            check_finite(out, self.features, file.path, row)
+            return
+        import pyarrow as pa
+
+        try:
+            out[:] = self.preprocessing.rows_of(pa.Table.from_batches([batch]))
+        except ValueError as error:
+            raise ValueError(f"{file.path}, from row {row} on: {error}") from error
 
     def _batches(self, start, stop):
         """Yield (file, record batch, number of its first row in the file) for a span of rows."""
@@ -153,8 +210,8 @@ class RowFiles:
                     row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{file.path} could not be read from row {row} on: {error}. The file is damaged, "
-                "or was changed while it was being read."
+                f"{file.path} could not be read from row {row} on: {_one_line(error)}. The file is "
+                "damaged, or was changed while it was being read."
             ) from error
         if row < b:
             raise ValueError(
@@ -170,6 +227,25 @@ class RowFiles:
             )
 
 
+def names_of_columns(dataset):
+    """Names of all columns that a file of the dataset has."""
+    return _names_in(_look_at_all(dataset))
+
+
+def _names_in(opened):
+    # A dataset's own schema is that of its first file: others may have more.
+    return list(dict.fromkeys(name for _, schema in opened for name in schema.names))
+
+
+def _look_at_all(dataset):
+    kind = _kind_of(dataset)
+    _refuse_filter(dataset)
+    opened = [_look_at(dataset.filesystem, path, kind) for path in dataset.files]
+    if not opened:
+        raise ValueError("The dataset has no files, expected at least one with rows.")
+    return opened
+
+
 def _kind_of(dataset):
     kind = dataset.format.default_extname if hasattr(dataset, "format") else None
     kind = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}.get(kind)
@@ -183,6 +259,16 @@ def _kind_of(dataset):
     return kind
 
 
+def _refuse_filter(dataset):
+    """Refuse a dataset of which only some rows are meant: files are read as they are."""
+    if getattr(dataset, "_scan_options", None):
+        raise ValueError(
+            "The dataset has a filter, expected one without: rows are found by their number in "
+            "their file. Write the rows that are wanted to files of their own "
+            "(pyarrow.dataset.write_dataset)."
+        )
+
+
 def _stamp(filesystem, path):
     from pyarrow.fs import FileType
 
@@ -190,6 +276,10 @@ def _stamp(filesystem, path):
     if info.type == FileType.NotFound:
         raise ValueError(f"{path} does not exist any more.")
     return int(info.size), int(info.mtime_ns or 0)
+
+
+def _one_line(error):
+    return " ".join(str(error).split()).rstrip(".")
 
 
 def _look_at(filesystem, path, kind):
@@ -201,7 +291,7 @@ def _look_at(filesystem, path, kind):
         with filesystem.open_input_file(path) as source:
             pieces, schema = _FOOTERS[kind](source)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} could not be opened as {kind}: {error}") from error
+        raise ValueError(f"{path} could not be opened as {kind}: {_one_line(error)}.") from error
     return RowFile(path, kind, np.array(pieces, dtype=np.int64), size, modified), schema
 
 
@@ -239,86 +329,3 @@ def _read_ipc(source, columns, pieces):
 
 _FOOTERS = {"parquet": _parquet_footer, "ipc": _ipc_footer}
 _READERS = {"parquet": _read_parquet, "ipc": _read_ipc}
-
-
-def _check_columns(opened, features, sensitive):
-    """Refuse a file that lacks a column, or whose column is of another kind than elsewhere."""
-    import pyarrow.types as types
-
-    kinds = {}
-    for file, schema in opened:
-        for name in (*features, *sensitive):
-            place = schema.get_all_field_indices(name)
-            if len(place) != 1:
-                problem = "is missing" if not place else f"is there {len(place)} times"
-                raise ValueError(
-                    f"The column {name!r} {problem} in {file.path}, expected once in every file."
-                )
-            type_ = schema.field(place[0]).type
-            if types.is_dictionary(type_):
-                type_ = type_.value_type
-            is_number = types.is_integer(type_) or types.is_floating(type_)
-            if name in features and not (is_number or types.is_boolean(type_)):
-                raise ValueError(
-                    f"The column {name!r} is of type {type_} in {file.path}, expected numbers. "
-                    "Name the columns that are features, or encode it as numbers."
-                )
-            kind = _kind_of_names(type_)
-            other = kinds.setdefault(name, (kind, type_, file.path))
-            if name in sensitive and other[0] != kind:
-                raise ValueError(
-                    f"The column {name!r} is of type {type_} in {file.path}, but of type "
-                    f"{other[1]} in {other[2]}: their groups would not be the same."
-                )
-
-
-def _kind_of_names(type_):
-    import pyarrow.types as types
-
-    for kind, is_kind in (
-        ("integer", types.is_integer),
-        ("number", types.is_floating),
-        ("truth", types.is_boolean),
-        ("text", lambda t: types.is_string(t) or types.is_large_string(t)),
-    ):
-        if is_kind(type_):
-            return kind
-    return str(type_)
-
-
-def _plain(column):
-    """A column without dictionary, of a width that all files share."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    wide = {"integer": pa.int64(), "number": pa.float64(), "text": pa.large_string()}
-    kind = _kind_of_names(column.type)
-    if kind in wide and not types.is_uint64(column.type):
-        return column.cast(wide[kind])
-    return column
-
-
-def _numbers(column, name, file, row):
-    if column.null_count:
-        first = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(
-            f"{file.path} has {column.null_count} or more missing values in column {name!r}, the "
-            f"first in row {row + first}. Distances need numbers: impute or drop them."
-        )
-    return column.to_numpy(zero_copy_only=False)
-
-
-def _check_finite(X, features, file, row):
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
-            return
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        i, j = bad[0]
-        what = "NaN" if np.isnan(X[i, j]) else "infinity"
-        raise ValueError(
-            f"{file.path} has {what} in column {features[j]!r}, row {row + i}. Distances need "
-            "finite numbers: impute or drop them."
-        )

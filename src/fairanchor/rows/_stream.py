@@ -21,7 +21,7 @@ class StreamedRows(ChunkedRows):
     def __init__(self, loader, group_sizes_of_chunks):
         self.loader = loader
         self.n_jobs = loader.n_jobs
-        n_features = len(loader.files.features)
+        n_features = len(loader.files.feature_names)
         super().__init__(n_features, group_sizes_of_chunks, loader.chunk_rows)
 
     def _run(self, title, calls):
@@ -101,7 +101,12 @@ class GroupEncoder:
 def as_table(columns):
     """Sensitive columns as `check_groups` takes them."""
     import pyarrow as pa
+    import pyarrow.types as types
 
+    if any(types.is_integer(column.type) and column.null_count for column in columns):
+        # Left to themselves they would become floats, and names differ between chunks.
+        objects = [np.array(column.to_pylist(), dtype=object) for column in columns]
+        return objects[0] if len(columns) == 1 else np.column_stack(objects)
     if len(columns) == 1:
         return columns[0]
     return pa.table(columns, names=[str(j) for j in range(len(columns))])

@@ -29,7 +29,7 @@ class Survey:
     first_rows: np.ndarray
 
 
-def survey_rows(X, columns, start, missing):
+def survey_rows(X, columns, start):
     """Survey of the rows from number ``start`` on.
 
     Parameters
@@ -38,14 +38,10 @@ def survey_rows(X, columns, start, missing):
     columns : list of pyarrow.ChunkedArray
         The sensitive columns; none means one group.
     start : int
-    missing : {"error", "own_group"}
     """
     codes, names = np.zeros(len(X), dtype=np.int64), ["all"]
     if columns:
-        try:
-            codes, names = encode_names(as_table(columns), missing=missing)
-        except ValueError as error:
-            raise ValueError(f"{error} (Rows are counted from row {start:,}.)") from error
+        codes, names = encode_names(as_table(columns), missing="own_group")
     _, first = np.unique(codes, return_index=True)
     return Survey(largest_value(X), names, np.bincount(codes, minlength=len(names)), start + first)
 

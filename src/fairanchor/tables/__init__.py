@@ -9,16 +9,16 @@ third of a second.
 from importlib import import_module
 
 _NAMES = {
-    "GroupRule": "_grouping",
-    "Preprocessing": "_preprocessing",
-    "Roles": "_roles",
-    "TableSource": "_read",
-    "check_output": "_files",
-    "choose_columns": "_roles",
-    "learn_groups": "_grouping",
-    "open_table": "_read",
-    "replacing": "_files",
-    "write_table": "_write",
+    "GroupRule": "fairanchor.tables._grouping",
+    "Preprocessing": "fairanchor.tables._preprocessing",
+    "Roles": "fairanchor.tables._roles",
+    "TableSource": "fairanchor.tables._read",
+    "check_output": "fairanchor._files",
+    "choose_columns": "fairanchor.tables._roles",
+    "learn_groups": "fairanchor.tables._grouping",
+    "open_table": "fairanchor.tables._read",
+    "replacing": "fairanchor._files",
+    "write_table": "fairanchor.tables._write",
 }
 
 __all__ = sorted(_NAMES)
@@ -26,7 +26,7 @@ __all__ = sorted(_NAMES)
 
 def __getattr__(name):
     if name in _NAMES:
-        return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+        return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.tables._plain import from_plain, to_plain
+from fairanchor.tables._wording import counted, quoted
 
 OTHER = "other"
 MANY_GROUPS = 50
@@ -142,7 +143,12 @@ def spelling(name):
 def _encode_column(column, title, missing):
     encoded = _flat(column)
     if pa.types.is_nested(encoded.type):
-        raise ValueError(f"The sensitive column {title!r} has values of type {encoded.type}.")
+        raise ValueError(
+            f"The column {quoted(title)} has values of type {encoded.type}, expected names or "
+            "numbers that say which group a row belongs to."
+        )
+    if pa.types.is_null(encoded.type):  # the dictionary of which would have an entry
+        encoded = encoded.cast(pa.string())
     if pa.types.is_floating(encoded.type):
         encoded = pc.if_else(pc.is_nan(encoded), pa.scalar(None, encoded.type), encoded)
     encoded = encoded.dictionary_encode()
@@ -152,10 +158,11 @@ def _encode_column(column, title, missing):
         if missing == "error":
             first = int(np.argmax(codes == len(names)))
             raise ValueError(
-                f"The sensitive column {title!r} has {encoded.null_count:,} missing values in "
-                f"{len(codes):,} rows, first in row {first}: a row without a group cannot be "
-                "counted for one. Use --missing own-group to make them a group of their own, or "
-                "--missing drop-rows to leave these rows without a cluster."
+                f"The sensitive column {quoted(title)} has "
+                f"{counted(encoded.null_count, 'missing value')} in {counted(len(codes), 'row')}, "
+                f"first in row {first}: a row without a group cannot be counted for one. Use "
+                "--missing own-group to make them a group of their own, or --missing drop-rows to "
+                "leave these rows out."
             )
         names = [*names, None]
     return codes.astype(np.int64), names
@@ -207,8 +214,8 @@ def _merge_small(grouping, min_size, columns):
     if len(small) + (OTHER in grouping.names) < 2:
         if small:
             warnings.warn(
-                f"Only the group {small[0]!r} of {_title(columns)} has fewer than {min_size} rows: "
-                "there is no other one to merge it with.",
+                f"Only the group {quoted(small[0])} of {_title(columns)} has fewer than {min_size} "
+                "rows: there is no other one to merge it with.",
                 FairnessWarning,
                 stacklevel=4,
             )
@@ -217,10 +224,12 @@ def _merge_small(grouping, min_size, columns):
     names = [OTHER if name in unwanted else name for name in grouping.names]
     merged = _with_names(grouping.codes, names)
     size = merged.sizes[merged.names.index(OTHER)]
+    title = _title(columns)
+    verb = "is" if len(small) == 1 else "are"
     warnings.warn(
-        f"{len(small)} groups of {_title(columns)} with fewer than {min_size} rows are merged "
-        f"into one, called {OTHER!r}, of {size:,} rows: it mirrors the population as a whole, "
-        "they need not.",
+        f"{counted(len(small), 'group')} of {title} with fewer than {min_size} rows {verb} merged "
+        f"into one, called {OTHER!r}, of {counted(size, 'row')}: it mirrors the population as a "
+        "whole, its parts need not.",
         FairnessWarning,
         stacklevel=4,
     )
@@ -229,11 +238,18 @@ def _merge_small(grouping, min_size, columns):
 
 def _check_number(grouping, columns):
     n_groups, n_rows = len(grouping.names), len(grouping.codes)
+    if n_groups == 1:
+        warnings.warn(
+            f"{_capital(_title(columns))} has one value only, {quoted(grouping.names[0])}: every "
+            "clustering is proportional to a single group, so that fairness changes nothing.",
+            FairnessWarning,
+            stacklevel=4,
+        )
     if n_groups <= MANY_GROUPS:
         return
     message = (
-        f"{_title(columns)} has {n_groups:,} groups in {n_rows:,} rows, the smallest of "
-        f"{grouping.sizes.min():,}. Proportions of so many groups mean little: use "
+        f"{_capital(_title(columns))} has {n_groups:,} groups in {n_rows:,} rows, the smallest of "
+        f"{counted(grouping.sizes.min(), 'row')}. Proportions of so many groups mean little: use "
         "--min-group-size to merge small ones, or put ranges of values (of an age, say) in place "
         "of values."
     )
@@ -244,8 +260,12 @@ def _check_number(grouping, columns):
 
 def _title(columns):
     if len(columns) == 1:
-        return f"The sensitive column {columns[0]!r}"
-    return f"The intersection of {list(columns)}"
+        return f"the sensitive column {quoted(columns[0])}"
+    return f"the intersection of {', '.join(map(quoted, columns))}"
+
+
+def _capital(sentence):
+    return sentence[0].upper() + sentence[1:]
 
 
 def object_array(names):

@@ -7,10 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairanchor.tables._grouping import Grouping, learn_groups
+from fairanchor.tables._numbers import warn_rounded_identifiers
 from fairanchor.tables._preprocessing import Preprocessing
-from fairanchor.tables._roles import Roles, require_columns
+from fairanchor.tables._roles import Roles, check_id, require_columns
+from fairanchor.tables._wording import RequestError, quoted
 
 ROW_NUMBER = "row"
+CLUSTER, REGRET = "cluster", "regret"
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ class LoadedTable:
 
     def labelled(self, labels, *, memberships=None, regret=None):
         """The output table, in the order of the input; rows left out have no cluster."""
-        columns = {self.id_name: self.ids, "cluster": self._spread(labels.astype(np.int32))}
+        columns = {self.id_name: self.ids, CLUSTER: self._spread(labels.astype(np.int32))}
         if memberships is not None:
-            for cluster in range(memberships.shape[1]):
-                columns[f"membership_{cluster}"] = self._spread(memberships[:, cluster])
+            names = membership_names(memberships.shape[1])
+            columns |= dict(zip(names, map(self._spread, memberships.T), strict=True))
         if regret is not None:
-            columns["regret"] = self._spread(regret)
+            columns[REGRET] = self._spread(regret)
         return pa.table(columns)
 
     def _spread(self, values):
@@ -63,6 +66,29 @@ class LoadedTable:
         everywhere = np.zeros(self.n_rows, dtype=values.dtype)
         everywhere[self.kept] = values
         return pa.array(everywhere, mask=~self.kept)
+
+
+def membership_names(n_clusters):
+    """Names of the columns of soft memberships."""
+    return [f"membership_{cluster}" for cluster in range(n_clusters)]
+
+
+def check_id_name(id_column, n_clusters, *, soft=False, regret=False):
+    """Refuse an id whose name a column of the output has.
+
+    Parameters
+    ----------
+    id_column : str or None
+    n_clusters : int
+    soft, regret : bool
+        Whether the output has memberships, and regrets.
+    """
+    taken = [CLUSTER, *(membership_names(n_clusters) if soft else ()), *([REGRET] * regret)]
+    if id_column in taken:
+        raise RequestError(
+            f"--id {quoted(id_column)}: a column of the output is called so as well. Rename it in "
+            "the input."
+        )
 
 
 def load_for_fit(source, roles, missing, *, scale=True, min_group_size=0):
@@ -111,8 +137,9 @@ def load_for_predict(source, preprocessing, known, missing, *, id_column=None):
     """
     sensitive = preprocessing.groups.columns
     roles = Roles(tuple(sensitive), tuple(preprocessing.inputs), id_column)
+    check_id(id_column, (*roles.sensitive, *roles.features))
     require_columns(source, roles.needed)
-    as_text = preprocessing.text_columns | ({id_column} if id_column else set())
+    as_text = preprocessing.text_columns | ({id_column} - {None})
     table, kept, ids = _read(source, roles, as_text, missing)
     rule = preprocessing.groups
     if missing.groups == "own_group":
@@ -123,10 +150,7 @@ def load_for_predict(source, preprocessing, known, missing, *, id_column=None):
 
 
 def _id_name(roles):
-    name = roles.id_column or ROW_NUMBER
-    if name in ("cluster", "regret"):
-        raise ValueError(f"The id column is called {name!r}, as a column of the output is.")
-    return name
+    return ROW_NUMBER if roles.id_column is None else roles.id_column
 
 
 def _read(source, roles, as_text, missing):
@@ -135,6 +159,7 @@ def _read(source, roles, as_text, missing):
         ids = pa.array(np.arange(table.num_rows))
     else:
         ids = ids_of(table.column(roles.id_column))
+        _check_ids(ids, roles.id_column)
     kept = missing.complete_rows(table, roles)
     if kept is not None:
         if not kept.any():
@@ -143,6 +168,17 @@ def _read(source, roles, as_text, missing):
             )
         table = table.filter(pa.array(kept))
     return table, kept, ids
+
+
+def _check_ids(ids, name):
+    if pa.types.is_nested(ids.type):
+        raise ValueError(
+            f"The id column {quoted(name)} has values of type {ids.type}, expected text or numbers."
+        )
+    if pa.types.is_floating(ids.type):
+        values = ids.drop_null().to_numpy(zero_copy_only=False)
+        advice = "Two rows may have the same id: write it as whole numbers or as text."
+        warn_rounded_identifiers(values[~np.isnan(values)], name, advice)
 
 
 def ids_of(column):

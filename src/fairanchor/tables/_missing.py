@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fairanchor.tables._wording import RequestError
+
 CHOICES = ("error", "own-group", "impute", "drop-rows")
 
 
@@ -32,7 +34,7 @@ class MissingPolicy:
         chosen = set(choices)
         if "error" in chosen and len(chosen) > 1:
             others = sorted(chosen - {"error"})
-            raise ValueError(f"--missing error and --missing {others[0]} contradict each other.")
+            raise RequestError(f"--missing error and --missing {others[0]} contradict each other.")
         rest = "drop" if "drop-rows" in chosen else "error"
         return cls(
             groups="own_group" if "own-group" in chosen else rest,

@@ -4,6 +4,7 @@ What was learned from the training table is all that is needed for new rows, and
 the model file.
 """
 
+import re
 import warnings
 from dataclasses import asdict, dataclass
 
@@ -12,9 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairanchor.tables._grouping import GroupRule
+from fairanchor.tables._numbers import (
+    is_number,
+    mean_and_deviation,
+    numbers_of,
+    standardise,
+    warn_identifiers,
+)
+from fairanchor.tables._wording import counted, quoted, typed
 
 MAX_CATEGORIES = 100
-LARGEST_EXACT_INTEGER = 2**53
+# Commas, units and currencies: numbers to people, text to programs.
+DRESSED_NUMBER = re.compile(r"[-+]?[€$£]?\s?[-+]?\d[\d.,' ]*\s?[%€$£]?")
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,7 @@ class NumericColumn:
         if missing.any():
             _require(impute, self.name, missing)
             values = np.where(missing, self.fill, values)
-        np.subtract(values, self.center, out=out[:, 0])
-        if self.scale != 1.0:
-            out[:, 0] /= self.scale
+        standardise(values, self.center, self.scale, out[:, 0], self.name)
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,9 @@ class CategoricalColumn:
         if len(known) < len(codes):
             first = texts[int(np.argmin(codes >= 0))].as_py()
             warnings.warn(
-                f"{len(codes) - len(known):,} rows have a value of {self.name!r} that the model "
-                f"has not seen, such as {first!r}: they count as none of its categories.",
+                f"{counted(len(codes) - len(known), 'value')} of the column {quoted(self.name)} "
+                f"the model has not seen, such as {quoted(first)}: counted as none of its "
+                "categories.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -159,11 +168,11 @@ class Preprocessing:
         parts = []
         if n_numeric:
             scaling = "standardised (mean 0, deviation 1)" if self.scaled else "not scaled"
-            parts.append(f"{_counted(n_numeric, 'numeric column')} {scaling}")
+            parts.append(f"{counted(n_numeric, 'numeric column')} {scaling}")
         if n_categorical:
             n_outputs = len(self.feature_names) - n_numeric
-            outputs = f"{_counted(n_outputs, 'column')} of 0 and 1"
-            parts.append(f"{_counted(n_categorical, 'text column')} as {outputs}")
+            outputs = f"{counted(n_outputs, 'column')} of 0 and 1"
+            parts.append(f"{counted(n_categorical, 'text column')} as {outputs}")
         return " and ".join(parts)
 
     def to_json(self):
@@ -188,45 +197,10 @@ _KINDS = {"numeric": NumericColumn, "categorical": CategoricalColumn}
 _KIND_OF = {kind: name for name, kind in _KINDS.items()}
 
 
-def numbers_of(column, name):
-    """A column as float64 with NaN where a value is missing; infinity is an error."""
-    type_ = column.type
-    if pa.types.is_dictionary(type_):
-        column = column.cast(type_.value_type)
-    if not _is_number(column.type):
-        raise ValueError(
-            f"The column {name!r} has values of type {column.type}, expected numbers as in the "
-            "table that the model was fitted to."
-        )
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    values = column.cast(pa.float64(), safe=False).to_numpy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(values.sum())
-    infinite = np.isinf(values) if suspicious else None
-    if suspicious and infinite.any():
-        raise ValueError(
-            f"The column {name!r} has {int(infinite.sum()):,} infinite values, the first in row "
-            f"{int(np.argmax(infinite))}: distances need finite numbers."
-        )
-    return values
-
-
 def texts_of(column):
     """A column as one array of texts, nulls where a value is missing."""
     column = column.cast(pa.string())
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _is_number(type_):
-    is_ = pa.types
-    return (
-        is_.is_integer(type_)
-        or is_.is_floating(type_)
-        or is_.is_decimal(type_)
-        or is_.is_boolean(type_)
-        or is_.is_null(type_)
-    )
 
 
 def _is_text(type_):
@@ -239,10 +213,6 @@ def _is_view(type_):
     return pa.types.is_string_view(type_)
 
 
-def _counted(number, noun):
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _is_categorical(column):
     return isinstance(column, CategoricalColumn)
 
@@ -252,76 +222,54 @@ def _learn_column(column, name, scale, impute):
     if pa.types.is_dictionary(type_) and not _is_text(type_):
         column = column.cast(type_.value_type)
     if column.null_count == len(column):
-        raise ValueError(f"The column {name!r} has no values: leave it out with --exclude.")
+        raise ValueError(
+            f"The column {quoted(name)} has no values: leave it out with --exclude {typed(name)}."
+        )
     if _is_text(column.type):
         return _learn_categories(column, name, impute)
-    if _is_number(column.type):
+    if is_number(column.type):
         return _learn_numbers(column, name, scale, impute)
     raise ValueError(
-        f"The column {name!r} has values of type {column.type}, expected numbers or text: leave "
-        "it out with --exclude, or turn it into numbers first."
+        f"The column {quoted(name)} has values of type {column.type}, expected numbers or text: "
+        f"leave it out with --exclude {typed(name)}, or turn it into numbers first."
     )
 
 
 def _learn_numbers(column, name, scale, impute):
-    _warn_huge_integers(column, name)
     values = numbers_of(column, name)
     missing = np.isnan(values)
     if missing.any():
-        _require(impute, name, missing)
+        _require(impute, name, missing, learning=True)
         values = values[~missing]
-    _warn_row_numbers(column, values, name)
-    mean = float(values.mean())
+    warn_identifiers(column, values, name)
+    mean, deviation = mean_and_deviation(values)
     if not scale:
         return NumericColumn(name, 0.0, 1.0, fill=mean)
-    deviation = float(np.sqrt(np.mean((values - mean) ** 2)))
-    # What rounding leaves of a constant is no information to be blown up to deviation 1.
-    if deviation <= 10 * np.finfo(np.float64).eps * abs(mean):
-        warnings.warn(
-            f"The column {name!r} is constant: it does not influence the clusters.",
-            UserWarning,
-            stacklevel=5,
-        )
-        deviation = 1.0
-    return NumericColumn(name, mean, deviation, fill=mean)
+    if deviation == 0.0:
+        low, high = float(values.min()), float(values.max())
+        differs = f", but for the last digits ({low!r} to {high!r})" if low < high else ""
+        _warn_constant(name, differs)
+    return NumericColumn(name, mean, deviation or 1.0, fill=mean)
 
 
-def _warn_row_numbers(column, values, name):
-    """A permutation of consecutive whole numbers says which row it is, not what it is like."""
-    n = len(values)
-    if not pa.types.is_integer(column.type) or n < 10 or values.max() - values.min() != n - 1:
-        return
-    if pc.count_distinct(column).as_py() == n:
-        warnings.warn(
-            f"The column {name!r} has the numbers {values.min():.0f} to {values.max():.0f}, each "
-            f"once: if it numbers the rows, use --id {name} or --exclude {name}.",
-            UserWarning,
-            stacklevel=6,
-        )
-
-
-def _warn_huge_integers(column, name):
-    if not pa.types.is_integer(column.type):
-        return
-    extremes = [abs(value) for value in pc.min_max(column).as_py().values() if value is not None]
-    if extremes and max(extremes) > LARGEST_EXACT_INTEGER:
-        warnings.warn(
-            f"The column {name!r} has whole numbers beyond 2**53, up to {max(extremes)}: as "
-            "floating-point numbers they lose their last digits. If it identifies rows, use --id "
-            f"{name} or --exclude {name}.",
-            UserWarning,
-            stacklevel=6,
-        )
+def _warn_constant(name, differs=""):
+    warnings.warn(
+        f"The column {quoted(name)} is constant{differs}: it does not influence the clusters.",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _learn_categories(column, name, impute):
     texts = texts_of(column)
     if texts.null_count:
-        _require(impute, name, texts.is_null().to_numpy(zero_copy_only=False))
-    counted = pc.value_counts(texts.drop_null())
-    values = counted.field("values").to_pylist()
-    counts = counted.field("counts").to_numpy()
+        _require(impute, name, texts.is_null().to_numpy(zero_copy_only=False), learning=True)
+    found = pc.value_counts(texts.drop_null())
+    values = found.field("values").to_pylist()
+    counts = found.field("counts").to_numpy()
     _check_text(texts, name, values)
+    if len(values) == 1:
+        _warn_constant(name)
     # The commonest, the first in the alphabet among equals.
     fill = min(zip(-counts, values, strict=True))[1]
     return CategoricalColumn(name, tuple(sorted(values)), fill)
@@ -332,16 +280,25 @@ def _check_text(texts, name, values):
     if others and len(values) - len(others) > max(1, len(values) // 2):
         row = pc.index(texts, others[0]).as_py()
         raise ValueError(
-            f"The column {name!r} is text, although {len(values) - len(others):,} of its "
-            f"{len(values):,} different values are numbers: the first other one is {others[0]!r} "
-            f"in row {row}. Correct it, declare it missing with --null {others[0]!r}, or leave "
-            "the column out with --exclude."
+            f"The column {quoted(name)} is text, although {len(values) - len(others):,} of its "
+            f"{len(values):,} different values are numbers: the first other one is "
+            f"{quoted(others[0])} in row {row}. Correct it, declare it missing with --null "
+            f"{typed(others[0])}, or leave the column out with --exclude {typed(name)}."
+        )
+    dressed = [value for value in others if DRESSED_NUMBER.fullmatch(value)]
+    if len(dressed) > len(values) // 2:
+        raise ValueError(
+            f"The column {quoted(name)} is text: {len(dressed):,} of its {len(values):,} different "
+            f"values are numbers written like {quoted(dressed[0])}. Write them with a point before "
+            "decimals and no other sign, or leave the column out with --exclude "
+            f"{typed(name)}."
         )
     if len(values) > MAX_CATEGORIES:
         raise ValueError(
-            f"The column {name!r} is text with {len(values):,} different values, such as "
-            f"{values[0]!r}; at most {MAX_CATEGORIES} can become columns of 0 and 1. Leave it out "
-            f"with --exclude {name!r}, or with --id if it identifies rows."
+            f"The column {quoted(name)} is text with {len(values):,} different values, such as "
+            f"{quoted(values[0])}; at most {MAX_CATEGORIES} can become columns of 0 and 1. Leave "
+            f"it out with --exclude {typed(name)}, or with --id {typed(name)} if it identifies "
+            "rows."
         )
 
 
@@ -353,11 +310,17 @@ def _looks_numeric(text):
     return True
 
 
-def _require(impute, name, missing):
-    if not impute:
-        raise ValueError(
-            f"The column {name!r} has {int(missing.sum()):,} missing values in {len(missing):,} "
-            f"rows, the first in row {int(np.argmax(missing))}. Use --missing impute to put the "
-            "mean or the commonest category in their place, --missing drop-rows to leave these "
-            f"rows without a cluster, or --exclude {name!r}."
-        )
+def _require(impute, name, missing, *, learning=False):
+    if impute:
+        return
+    choices = [
+        "--missing impute to put the mean or the commonest category in their place",
+        "--missing drop-rows to leave these rows without a cluster",
+    ]
+    if learning:
+        choices.append(f"--exclude {typed(name)}")
+    raise ValueError(
+        f"The column {quoted(name)} has {counted(int(missing.sum()), 'missing value')} in "
+        f"{counted(len(missing), 'row')}, the first in row {int(np.argmax(missing))}. Use "
+        f"{', '.join(choices[:-1])}, or {choices[-1]}."
+    )

@@ -4,21 +4,34 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import csv, ipc, parquet
+from pyarrow import ipc, parquet
+
+from fairanchor.tables._csv import TextTable
+from fairanchor.tables._wording import quoted
 
 SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".tab": "csv",
     ".txt": "csv",
-    ".gz": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+GZIP = b"\x1f\x8b"
+# First bytes of what is no table, or none that can be read.
+FOREIGN = {
+    b"PK": "a zip archive or an Excel workbook: save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind: save the sheet as CSV",
+    b"FEA1": "a Feather file of version 1: write it again as version 2",
+    b"BZh": "compressed by bzip2: unpack it, or use gzip",
+    b"\xfd7zXZ": "compressed by xz: unpack it, or use gzip",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or use gzip",
+    b"\xff\xfe": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
+    b"\xfe\xff": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
+}
 
 
 class TableSource:
@@ -40,9 +53,10 @@ class TableSource:
             raise ValueError(f"{title} has no columns.")
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
+            names = ", ".join(map(quoted, repeated))
             raise ValueError(
-                f"{title} has more than one column called {', '.join(map(repr, repeated))}: which "
-                "is meant cannot be told. Rename them."
+                f"{title} has more than one column called {names}: which is meant cannot be told. "
+                "Rename them."
             )
 
     def read(self, columns, *, text=()):
@@ -67,8 +81,8 @@ def open_table(path, *, delimiter=None, null_values=()):
     Parameters
     ----------
     path : str or path-like
-        CSV (also compressed by gzip), TSV, Parquet or Arrow IPC (Feather); ``-`` is standard
-        input. The content decides between Parquet, Arrow and text.
+        CSV, TSV, Parquet or Arrow IPC (Feather), also compressed by gzip; ``-`` is standard
+        input. The content decides between Parquet, Arrow and text. A pipe is read to its end.
     delimiter : str, default=None
         Separator of a text table; by default a tab for ``.tsv`` and ``.tab``, else a comma.
     null_values : sequence of str
@@ -80,69 +94,89 @@ def open_table(path, *, delimiter=None, null_values=()):
     source : TableSource
     """
     data, title = _data_of(path)
-    head = data[:8].to_pybytes() if isinstance(data, pa.Buffer) else _head_of(data)
-    kind = _kind(head, Path(str(path)).suffix.lower(), title)
+    name = Path(str(path).lower())
+    gzipped = _head_of(_stream(data))[:2] == GZIP
+    if gzipped and name.suffix == ".gz":
+        name = name.with_suffix("")
+    head = _head_of(_stream(data, gzipped=gzipped), title)
+    kind = _kind(head, name.suffix, title)
     if kind == "csv":
-        tabbed = Path(str(path)).suffix.lower() in (".tsv", ".tab")
-        delimiter = delimiter or ("\t" if tabbed else ",")
-        return _open_csv(data, title, delimiter, null_values, gzipped=head[:2] == b"\x1f\x8b")
+        delimiter = delimiter or ("\t" if name.suffix in (".tsv", ".tab") else ",")
+        text = TextTable(lambda: _stream(data, gzipped=gzipped), title, delimiter, null_values)
+        return TableSource(title, text.columns, text.read)
+    if gzipped:  # these formats are read at any place, not from beginning to end
+        data = _unpacked(data, title)
     return {"parquet": _open_parquet, "arrow": _open_arrow, "stream": _open_stream}[kind](
         data, title
     )
 
 
 def _data_of(path):
-    """A Path, or all of standard input as a Buffer, and what to call it."""
+    """A Path, or all bytes of standard input or a pipe as a Buffer, and what to call it."""
     if str(path) == "-":
-        data = sys.stdin.buffer.read()
-        if not data:
-            raise ValueError("standard input is empty: expected a table.")
-        return pa.py_buffer(data), "standard input"
+        if sys.stdin is None:
+            raise ValueError("standard input is closed: expected a table.")
+        return _all_of(sys.stdin.buffer, "standard input"), "standard input"
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, expected one file with a table.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
-    if path.is_file() and path.stat().st_size == 0:
+    if not path.is_file():  # a pipe cannot be read twice
+        with path.open("rb") as file:
+            return _all_of(file, str(path)), str(path)
+    if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty: expected a table.")
     return path, str(path)
 
 
-def _head_of(path):
-    with path.open("rb") as file:
-        return file.read(8)
+def _all_of(file, title):
+    data = file.read()
+    if not data:
+        raise ValueError(f"{title} is empty: expected a table.")
+    return pa.py_buffer(data)
+
+
+def _stream(data, *, gzipped=False):
+    plain = pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
+    return pa.CompressedInputStream(plain, "gzip") if gzipped else plain
+
+
+def _head_of(stream, title=""):
+    try:
+        return stream.read(4096)
+    except OSError as error:
+        raise _damaged(title, "gzip", error) from None
+
+
+def _unpacked(data, title):
+    try:
+        return pa.py_buffer(_stream(data, gzipped=True).read())
+    except OSError as error:
+        raise _damaged(title, "gzip", error) from None
 
 
 def _kind(head, suffix, title):
     """Format by the first bytes; a suffix that promises another one is an error."""
-    promised = SUFFIXES.get(suffix)
     if head[:4] == b"PAR1":
         return "parquet"
     if head[:6] == b"ARROW1":
         return "arrow"
     if head[:4] == b"\xff\xff\xff\xff":
         return "stream"
-    if head[:2] == b"PK":
-        raise ValueError(
-            f"{title} is a zip archive or an Excel workbook, expected CSV, TSV, Parquet or Arrow: "
-            "save the sheet as CSV."
-        )
-    if head[:4] == b"FEA1":
-        raise ValueError(
-            f"{title} is a Feather file of version 1, expected version 2: write it again."
-        )
-    if promised in ("parquet", "arrow"):
+    for start, what in FOREIGN.items():
+        if head.startswith(start):
+            raise ValueError(f"{title}, expected to be CSV, TSV, Parquet or Arrow, is {what}.")
+    if SUFFIXES.get(suffix) in ("parquet", "arrow"):
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
         )
-    if b"\x00" in head and head[:2] != b"\x1f\x8b":
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        raise ValueError(f"{title} is JSON, expected CSV, TSV, Parquet or Arrow.")
+    if b"\x00" in head:
         raise ValueError(f"{title} is not text, and neither Parquet nor Arrow.")
     return "csv"
-
-
-def _stream(data):
-    return pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
 
 
 def _open_parquet(data, title):
@@ -189,67 +223,3 @@ def _opened_ipc(data, title, opener):
 def _damaged(title, kind, error):
     reason = str(error).splitlines()[0]
     return ValueError(f"{title} is not a complete {kind} file: {reason}")
-
-
-def _open_csv(data, title, delimiter, null_values, *, gzipped):
-    def stream():
-        plain = _stream(data)
-        return pa.CompressedInputStream(plain, "gzip") if gzipped else plain
-
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    try:
-        # Only for the names: types must be decided by all rows, not by the first block.
-        with csv.open_csv(stream(), parse_options=parse) as reader:
-            columns = list(reader.schema.names)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable_csv(title, delimiter, error) from None
-    _check_delimiter(columns, delimiter, title)
-
-    def read(wanted, text):
-        return _read_csv(stream(), title, parse, wanted, text, null_values)
-
-    return TableSource(title, columns, read)
-
-
-def _check_delimiter(columns, delimiter, title):
-    other = next((mark for mark in DELIMITERS if mark != delimiter and mark in columns[0]), None)
-    if len(columns) == 1 and other is not None:
-        raise ValueError(
-            f"{title}, read with {delimiter!r} between values, has a single column called "
-            f"{columns[0]!r}: it seems to have a {DELIMITERS[other]} between values. "
-            f"Use --delimiter {'tab' if other == chr(9) else repr(other)}."
-        )
-
-
-def _read_csv(stream, title, parse, columns, text, null_values):
-    convert = csv.ConvertOptions(
-        include_columns=columns,
-        column_types={name: pa.string() for name in text},
-        null_values=[*csv.ConvertOptions().null_values, *null_values],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    try:
-        table = csv.read_csv(stream, parse_options=parse, convert_options=convert)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable_csv(title, parse.delimiter, error) from None
-    binary = [name for name in columns if pa.types.is_binary(table.schema.field(name).type)]
-    if binary:
-        raise ValueError(_not_utf8(title, f"column {binary[0]!r}"))
-    return table
-
-
-def _unreadable_csv(title, delimiter, error):
-    reason = str(error).splitlines()[0]
-    if "UTF8" in reason:
-        return ValueError(_not_utf8(title, "it"))
-    if "Empty CSV" in reason:
-        return ValueError(f"{title} is empty: expected a header and rows.")
-    return ValueError(
-        f"{title} cannot be read as a table with {delimiter!r} between values: {reason} "
-        "(--delimiter names another separator)."
-    )
-
-
-def _not_utf8(title, what):
-    return f"{title}: {what} is not UTF-8 text. Convert the file, for instance with iconv."

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from fairanchor.tables._wording import RequestError, quoted
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -55,26 +57,25 @@ def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=
     -------
     roles : Roles
     """
+    if features and exclude:
+        raise RequestError("--features and --exclude are both given: one says it all.")
     sensitive = split_names(source, sensitive)
     if not sensitive:
-        raise ValueError(f"No sensitive column is named; {source.title} has {source.columns}.")
+        raise RequestError(
+            f"No sensitive column is named; {source.title} has {_shortened(source.columns)}."
+        )
     if id_column is not None:
         require_columns(source, [id_column])
     if features:
-        if exclude:
-            raise ValueError("--features and --exclude are both given: one says it all.")
         chosen = split_names(source, features)
     else:
         left_out = {*sensitive, *split_names(source, exclude or ()), id_column}
         chosen = [name for name in source.columns if name not in left_out]
-    if id_column in (*sensitive, *chosen):
-        raise ValueError(
-            f"The column {id_column!r} cannot be the id of a row and say something about it."
-        )
+    check_id(id_column, (*sensitive, *chosen))
     if not chosen:
         raise ValueError(
-            f"{source.title} has no column left to cluster by: sensitive are {sensitive}, "
-            f"all columns are {source.columns}."
+            f"{source.title} has no column left to cluster by: sensitive are "
+            f"{_shortened(sensitive)}, all columns are {_shortened(source.columns)}."
         )
     return Roles(tuple(sensitive), tuple(chosen), id_column)
 
@@ -82,15 +83,32 @@ def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=
 def split_names(source, given):
     """Column names out of names and comma-separated lists, each once; all must exist.
 
-    A name that has a comma in it is taken whole if there is such a column.
+    A name that has a comma in it is taken whole if there is such a column, and so is the empty
+    name, which the first column of many files has.
     """
     names = []
     for item in given:
-        parts = [item] if item in source.columns else item.split(",")
+        if item in source.columns:
+            names.append(item)
+            continue
+        parts = [part for part in item.split(",") if part.strip()]
         names += [part if part in source.columns else part.strip() for part in parts]
-    names = [name for name in dict.fromkeys(names) if name]
+    names = list(dict.fromkeys(names))
     require_columns(source, names)
     return names
+
+
+def check_id(id_column, used):
+    """Refuse an id that is also a feature or sensitive: its spelling is kept, numbers are not."""
+    if id_column in used:
+        raise RequestError(_id_is_used(id_column))
+
+
+def _id_is_used(name):
+    return (
+        f"--id {quoted(name)}: the column cannot be the id of a row and also say something about "
+        "it, as features and sensitive columns do."
+    )
 
 
 def require_columns(source, names):
@@ -98,7 +116,7 @@ def require_columns(source, names):
     for name in names:
         if name not in source.columns:
             raise ValueError(
-                f"{source.title} has no column {name!r}{_nearest(name, source.columns)} "
+                f"{source.title} has no column {quoted(name)}{_nearest(name, source.columns)} "
                 f"Its columns are {_shortened(source.columns)}."
             )
 
@@ -106,9 +124,9 @@ def require_columns(source, names):
 def _nearest(name, columns):
     by_lower = {column.strip().lower(): column for column in columns}
     near = get_close_matches(name.strip().lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[near[0]]!r}?" if near else "."
+    return f"; did you mean {quoted(by_lower[near[0]])}?" if near else "."
 
 
 def _shortened(columns, most=20):
-    listed = ", ".join(repr(name) for name in columns[:most])
+    listed = ", ".join(map(quoted, columns[:most]))
     return listed + (f" and {len(columns) - most} more" if len(columns) > most else "")

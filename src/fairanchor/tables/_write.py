@@ -2,13 +2,13 @@
 
 import csv as quoting
 import io
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
 
-from fairanchor.tables._files import is_device, replacing
+from fairanchor._files import is_device, replacing, standard_output
+from fairanchor.tables._wording import RequestError
 
 
 def write_table(table, path, *, force=False):
@@ -24,8 +24,8 @@ def write_table(table, path, *, force=False):
     """
     write = check_format(path)
     if str(path) == "-":
-        _write_csv(table, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        with standard_output() as file:
+            _write_csv(table, file.buffer)
         return
     with replacing(path, force=force) as file:
         write(table, file)
@@ -37,10 +37,8 @@ def check_format(path):
     if str(path) == "-" or is_device(path):
         return _write_csv
     if suffix not in WRITERS:
-        raise ValueError(
-            f"{path} ends in {suffix!r}, which names no format: expected one of "
-            f"{', '.join(WRITERS)}."
-        )
+        ending = f"ends in {suffix!r}, which names no format" if suffix else "has no suffix"
+        raise RequestError(f"{path} {ending}: expected one of {', '.join(WRITERS)}.")
     return WRITERS[suffix]
 
 

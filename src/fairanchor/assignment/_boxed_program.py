@@ -1,0 +1,210 @@
+"""The best prices within a box, by a linear program over the rows that can move."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from fairanchor._kernels import _distinct as distinct
+from fairanchor._kernels import _tolerance as kernels
+from fairanchor.assignment._limit_matrix import CellConstraints
+
+# Of a row: less than this is nothing.
+LEAST_MASS = 1e-6
+
+
+@dataclass(frozen=True)
+class BoxedProgram:
+    """The program over the rows near a tie, with prices that change by at most a box.
+
+    Attributes
+    ----------
+    constraints : CellConstraints
+    mass : ndarray of shape (n_clusters, n_groups)
+        Where all rows are now.
+    band : _Band
+        The rows that may move.
+    boxes : ndarray of shape (n_clusters, n_groups)
+        Largest change of a price, not counting what is common to all of a group.
+    unit : float
+        Of the masses: what a row weighs.
+    """
+
+    constraints: CellConstraints
+    mass: np.ndarray
+    band: "_Band"
+    boxes: np.ndarray
+    unit: float
+
+    @classmethod
+    def near(cls, rows, constraints, prices, mass, labels, boxes):
+        """With all rows that prices within the boxes can move."""
+        in_band = np.empty(len(labels), dtype=np.bool_)
+        kernels.find_movable(rows.scores, rows.group_codes, prices, boxes, in_band)
+        band = _Band.of(rows, prices, labels, np.flatnonzero(in_band), boxes)
+        return cls(constraints, mass, band, boxes, float(rows.weights.mean()))
+
+    def solve(self, multipliers):
+        """Better multipliers, the table they come with, and the cells whose box binds.
+
+        If none does, no other multipliers are better.
+
+        Variables are the masses moved, what is missing and what is too much in a cell, the
+        changes of the cells and of the sizes, and what is left of the limits; in units of a
+        row and of a typical regret.
+        """
+        constraints, band = self.constraints, self.band
+        unequal = np.flatnonzero(~constraints.is_equal)
+        boxes = self.boxes.ravel()
+        boxed = np.flatnonzero(np.isfinite(boxes))
+        matrix = self._matrix(boxed, unequal)
+        n_cells = self.mass.size
+        ends = np.cumsum([len(band.regrets), 2 * len(boxed), n_cells, len(self.mass)])
+        cost = np.zeros(matrix.shape[1])
+        cost[: ends[0]] = band.regrets
+        cost[ends[0] : ends[1]] = np.tile(boxes[boxed], 2)
+        cost[ends[3] :] = multipliers[unequal]
+        lowest, highest = np.zeros(len(cost)), np.full(len(cost), np.inf)
+        lowest[ends[1] : ends[3]] = -np.inf
+        highest[: ends[0]] = band.weights / self.unit
+        left = constraints.left(self.mass) / self.unit
+        right = np.zeros(matrix.shape[0])
+        right[n_cells : n_cells + len(left)] = left
+        # The mean: many regrets can be nothing but rounding errors.
+        price_unit = (float(band.regrets.mean()) if len(band.regrets) else 0.0) or 1.0
+        result = _solve(
+            cost / price_unit,
+            A_eq=matrix,
+            b_eq=right,
+            **band.choices(len(cost), self.unit),
+            bounds=np.column_stack([lowest, highest]),
+        )
+        changed = multipliers - price_unit * result.eqlin.marginals[n_cells : n_cells + len(left)]
+        changed[unequal] = np.maximum(changed[unequal], 0.0)
+        changes = self.unit * result.x[ends[1] : ends[2]]
+        binds = np.zeros(n_cells, dtype=np.bool_)
+        binds[boxed] = result.x[ends[0] : ends[1]].reshape(2, -1).sum(axis=0) > LEAST_MASS
+        shape = self.mass.shape
+        return changed, self.mass + changes.reshape(shape), binds.reshape(shape)
+
+    def _matrix(self, boxed, unequal):
+        """Equations of the cells, the limits, the groups, whose rows stay as many, and the sizes.
+
+        Those of the groups leave it free to change all prices of a group by the same amount,
+        which moves no row, beyond the box.
+        """
+        of_cells, of_sizes = self.constraints.entries
+        n_limits, n_cells = of_cells.shape
+        n_clusters, n_groups = self.constraints.shape
+        n_pairs, n_boxed = len(self.band.regrets), len(boxed)
+        starts = np.cumsum([0, n_pairs, n_boxed, n_boxed, n_cells, n_clusters, len(unequal)])
+        pairs, missing, too_much, cells, sizes, slack = (
+            np.arange(*ends) for ends in itertools.pairwise(starts)
+        )
+        after = n_cells + n_limits
+        each_cell, each_cluster = np.arange(n_cells), np.arange(n_clusters)
+        entries = [
+            (self.band.to_cell, pairs, 1.0),
+            (self.band.from_cell, pairs, -1.0),
+            (boxed, missing, 1.0),
+            (boxed, too_much, -1.0),
+            (each_cell, cells, -1.0),
+            (n_cells + of_cells.row, cells[of_cells.col], of_cells.data),
+            (n_cells + of_sizes.row, sizes[of_sizes.col], of_sizes.data),
+            (n_cells + unequal, slack, 1.0),
+            (after + each_cell % n_groups, cells, 1.0),
+            (after + n_groups + each_cell // n_groups, cells, 1.0),
+            (after + n_groups + each_cluster, sizes, -1.0),
+        ]
+        values = np.concatenate([np.broadcast_to(value, len(rows)) for rows, _, value in entries])
+        rows, columns = (np.concatenate([entry[k] for entry in entries]) for k in (0, 1))
+        shape = (after + n_groups + n_clusters, starts[-1])
+        return sparse.csc_array((values, (rows, columns)), shape=shape)
+
+
+def _solve(cost, **program):
+    """An optimal vertex.
+
+    Presolve finds nothing to take out and takes far longer than the simplex method, which
+    however gives up now and then without it.
+    """
+    for presolve in (False, True):
+        result = linprog(cost, **program, method="highs-ds", options={"presolve": presolve})
+        if result.status == 0:
+            return result
+    raise RuntimeError(f"HiGHS could not solve the fair assignment: {result.message}")
+
+
+@dataclass(frozen=True)
+class _Band:
+    """Pairs of a row near a tie and a cluster that it could go to.
+
+    Attributes
+    ----------
+    from_cell, to_cell : ndarray of shape (n_pairs,)
+        Numbers of cells: where the row is, and where it would be.
+    regrets, weights : ndarray of shape (n_pairs,)
+    several : ndarray of int
+        Pairs of rows that have more than one: together they cannot move more than the row.
+    several_rows : ndarray of int
+        Number of the row of each of these pairs.
+    several_weights : ndarray of shape (n_several,)
+    """
+
+    from_cell: np.ndarray
+    to_cell: np.ndarray
+    regrets: np.ndarray
+    weights: np.ndarray
+    several: np.ndarray
+    several_rows: np.ndarray
+    several_weights: np.ndarray
+
+    def choices(self, n_variables, unit):
+        """Arguments by which a row with several pairs moves at most its weight."""
+        n_rows = len(self.several_weights)
+        if n_rows == 0:
+            return {}
+        matrix = sparse.csr_array(
+            (np.ones(len(self.several)), (self.several_rows, self.several)),
+            shape=(n_rows, n_variables),
+        )
+        return {"A_ub": matrix, "b_ub": self.several_weights / unit}
+
+    @classmethod
+    def of(cls, rows, prices, labels, chosen, boxes):
+        """Pairs of the chosen rows that the boxes can move; equal rows are one."""
+        regrets = np.empty((len(chosen), rows.n_clusters))
+        kernels.regrets(rows.scores, rows.group_codes, prices, chosen, regrets)
+        groups = rows.group_codes[chosen]
+        own, weights = labels[chosen], rows.weights[chosen]
+        regrets[~(regrets < boxes.T[groups] + boxes[own, groups][:, None])] = np.inf
+        first, weights = _merge_equal(regrets, groups * rows.n_clusters + own, weights)
+        regrets, groups, own = regrets[first], groups[first], own[first]
+        regrets[np.arange(len(first)), own] = np.inf
+        row, cluster = np.nonzero(np.isfinite(regrets))
+        n_of_row = np.bincount(row, minlength=len(first))
+        several = np.flatnonzero(n_of_row[row] > 1)
+        torn, several_rows = np.unique(row[several], return_inverse=True)
+        return cls(
+            own[row].astype(np.int64) * rows.n_groups + groups[row],
+            cluster * rows.n_groups + groups[row],
+            regrets[row, cluster],
+            weights[row],
+            several,
+            several_rows,
+            weights[torn],
+        )
+
+
+def _merge_equal(values, codes, weights):
+    """First of each set of equal rows, and what they weigh together."""
+    hashes = np.empty(len(values), dtype=np.uint64)
+    first = np.empty(len(values), dtype=np.int64)
+    distinct.hash_rows(values.view(np.uint64), codes, hashes)
+    distinct.first_equal_hashes(hashes, np.arange(len(values)), first)
+    distinct.confirm(values, codes, 0, len(values), first)
+    totals = np.bincount(first, weights=weights, minlength=len(values))
+    kept = np.flatnonzero(first == np.arange(len(values)))
+    return kept, totals[kept]

@@ -1,0 +1,134 @@
+"""Whether limits on shares and sizes can be met, and what stands in the way if not."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from fairanchor.assignment._share_limits import LimitRows
+
+# Rows, as part of all, by which limits may be missed before they are called contradictory.
+LEAST_SLACK = 1e-7
+
+
+@dataclass(frozen=True)
+class FeasibilityReport:
+    """Whether limits can be met, and if not what stands in the way.
+
+    Attributes
+    ----------
+    feasible : bool
+    message : str
+        The same in words.
+    table : ndarray of shape (n_clusters, n_groups)
+        Rows (fractional) in the cells of an assignment that misses the limits least; within
+        them if feasible.
+    attribute : int or None
+        Number of the attribute, where a limit is missed most in that assignment.
+    cluster : int or None
+    group : object or None
+        Name of the group; a cluster's size has none.
+    limit : {"lower", "upper", "min_size", "max_size"} or None
+    slack : float
+        Rows (weight) by which that limit is missed.
+    total_slack : float
+        Rows by which all limits together are missed, at the least.
+    """
+
+    feasible: bool
+    message: str
+    table: np.ndarray
+    attribute: int | None = None
+    cluster: int | None = None
+    group: object = None
+    limit: str | None = None
+    slack: float = 0.0
+    total_slack: float = 0.0
+
+    def raise_if_infeasible(self):
+        """Raise a ``ValueError`` with the message, unless the limits can be met."""
+        if not self.feasible:
+            raise ValueError(self.message)
+
+
+def check_limits(limits, group_sizes, names=None, joint=None):
+    """`FeasibilityReport` of limits for groups of these sizes.
+
+    Parameters
+    ----------
+    limits : list of ShareLimits
+        One per attribute.
+    group_sizes : ndarray of shape (n_joint,)
+        Weight of each joint group.
+    names : list of list, default=None
+        Names of each attribute's groups; by default their codes.
+    joint : ndarray of shape (n_joint, n_attributes), default=None
+        Codes of the joint groups; by default one attribute, whose groups they are.
+    """
+    group_sizes = np.asarray(group_sizes, dtype=np.float64)
+    limit_rows = LimitRows.of(limits, joint)
+    table, beyond = _least_slack(limit_rows.constraints, group_sizes)
+    slack = np.abs(beyond)
+    threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
+    rows = f"{group_sizes.sum():g} rows in {len(table)} clusters"
+    if slack.max(initial=0.0) <= threshold:
+        return FeasibilityReport(True, f"The limits can be met: {rows}.", table)
+    worst = int(np.argmax(slack))
+    a, l, r = limit_rows.place[worst].tolist()
+    is_upper = limit_rows.sign[worst] == 1 or (limit_rows.sign[worst] == 0 and beyond[worst] > 0)
+    if a < 0:
+        limit, group = ("max_size" if is_upper else "min_size"), None
+        size = (limits[0].greatest if is_upper else limits[0].least)[l]
+        what = f"cluster {l} misses its {limit}={size:g}"
+    else:
+        limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
+        codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
+        own = float(group_sizes[codes == r].sum())
+        of_attribute = f" of attribute {a}" if len(limits) > 1 else ""
+        what = (
+            f"group {group!r}{of_attribute}, with {own:g} rows or {own / group_sizes.sum():.4g} of "
+            f"all, misses its {limit} share {getattr(limits[a], limit)[l, r]:.4g} of cluster {l}"
+        )
+    n_missed, total = int((slack > threshold).sum()), float(slack.sum())
+    in_all = ""
+    if n_missed > 1:
+        in_all = f"; {n_missed} limits are missed by {total:.6g} rows in all"
+    message = (
+        f"No assignment of {rows} meets the limits. In the one that misses them least, {what} by "
+        f"{slack[worst]:.6g} rows{in_all}. Loosen this limit, or others of the same group or "
+        "cluster."
+    )
+    return FeasibilityReport(
+        False, message, table, None if a < 0 else a, l, group, limit,
+        round(float(slack[worst]), 9), round(total, 9),
+    )  # fmt: skip
+
+
+def _least_slack(constraints, group_sizes):
+    """Table that misses the limits least in all, and by how much it is beyond each.
+
+    Variables are the cells, and what is beyond a limit and (for equations) short of it.
+    """
+    n_limits, n_cells = constraints.of_cells.shape
+    n_clusters, n_groups = constraints.shape
+    equal = np.flatnonzero(constraints.is_equal)
+    identity = sparse.eye_array(n_limits, format="csc")
+    beyond = sparse.hstack([constraints.matrix, -identity, identity[:, equal]], format="csr")
+    n_slacks = n_limits + len(equal)
+    unequal = np.flatnonzero(~constraints.is_equal)
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
+    whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_slacks))])
+    result = linprog(
+        np.repeat([0.0, 1.0], [n_cells, n_slacks]),
+        A_ub=beyond[unequal] if len(unequal) else None,
+        b_ub=constraints.right[unequal] if len(unequal) else None,
+        A_eq=sparse.vstack([whole, beyond[equal]]),
+        b_eq=np.concatenate([group_sizes, constraints.right[equal]]),
+        method="highs-ds",
+    )
+    if result.status != 0:
+        raise RuntimeError(f"HiGHS could not check the limits: {result.message}")
+    excess = result.x[n_cells : n_cells + n_limits].copy()
+    excess[equal] -= result.x[n_cells + n_limits :]
+    return result.x[:n_cells].reshape(constraints.shape), excess

@@ -1,0 +1,320 @@
+"""``fairanchor fit`` of a folder of Parquet or Arrow files, by one of three engines.
+
+All read the same rows in the same order and give the same labels: ``memory`` reads all rows
+once, ``stream`` a chunk at a time in every pass, ``dask`` lets the workers of a cluster keep
+them.
+"""
+
+import os
+from contextlib import contextmanager
+from functools import partial
+
+import click
+
+ENGINES = ("memory", "stream", "dask")
+# Options of `fit` that need all rows in memory, with what they are without being given.
+FOR_FILES_ONLY = {
+    "id_column": None, "soft": False, "regret": False, "min_group_size": 0, "delimiter": None,
+    "null_values": (),
+}  # fmt: skip
+OPTION_NAMES = {"id_column": "--id", "null_values": "--null"}
+SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
+# What a chunk needs besides its rows, as a multiple of them: copies, scores, reading ahead.
+CHUNK_FACTOR = 6
+INTERPRETER_BYTES = 450 * 2**20
+
+
+class Bytes(click.ParamType):
+    """A size such as ``2GB`` or ``500MB``."""
+
+    name = "size"
+    units = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1}
+
+    def convert(self, value, param, ctx):
+        """Number of bytes of the text."""
+        text = str(value).strip().lower().replace("ib", "b")
+        unit = next((unit for unit in self.units if text.endswith(unit)), "")
+        try:
+            size = float(text.removesuffix(unit)) * self.units.get(unit, 1)
+        except ValueError:
+            size = -1.0
+        if not 0 < size < float("inf"):
+            self.fail(f"{value!r} is no size: expected for instance 2GB or 500MB.", param, ctx)
+        return int(size)
+
+
+def engine_options(command):
+    """Options of a fit of a folder."""
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(ENGINES),
+                         help="Of a folder: stream (default) reads chunks, memory all rows, dask "
+                         "uses a cluster. All give the same labels."),
+            click.option("--scheduler", metavar="ADDRESS",
+                         help="Of a Dask cluster; by default one is started here."),
+            click.option("--workers", type=click.IntRange(min=1), metavar="N",
+                         help="Of the Dask cluster that is started; by default one per core."),
+            click.option("--memory-limit", type=Bytes(), metavar="SIZE",
+                         help="Such as 2GB: refuse a run that would need more; of the workers of "
+                         "a started cluster, together."),
+            click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
+                         help="Keep what was found out so far, a few kB."),
+            click.option("--resume", is_flag=True, help="Go on from --checkpoint."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def check_no_engine(options):
+    """Refuse options that are for a folder."""
+    for name in ("engine", "scheduler", "workers", "memory_limit", "checkpoint", "resume"):
+        if options[name] not in (None, False, "memory"):
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is for a folder of Parquet or Arrow files, and INPUT "
+                "is a file."
+            )
+
+
+def fit_folder(folder, output, model, report, as_json, force, quiet, options):
+    """``fairanchor fit`` of a folder."""
+    from fairanchor.cli._common import Run, check_outputs, show_source
+    from fairanchor.cli._fit import finish, new_estimator, save, summary_of
+    from fairanchor.rows._label_files import check_folder, write_label_files
+
+    options["engine"] = options["engine"] or "stream"
+    check_request(output, report, options)
+    run = Run(quiet)
+    check_outputs(None, model, force=force, inputs=[folder])
+    if output is not None:
+        _check_apart(folder, output)
+        check_folder(output, force=force)
+    with cluster(options) as client:
+        with run.step("read", f"Reading {show_source(folder)}"):
+            files = learn_files(folder, options, client)
+            check_memory(files, options["memory_limit"])
+        run.say(f"{show_source(folder)}: {files.n_rows:,} rows in {len(files.files):,} files")
+        run.say(f"Features: {files.preprocessing.describe()}.")
+        estimator = new_estimator(files.preprocessing, options)
+        with run.passes("fit", f"Clustering {files.n_rows:,} rows") as progress:
+            labels = fit_files(files, estimator, options, client, progress)
+        loaded = LearnedFiles(files)
+        summary = summary_of(folder, loaded, estimator, options, run)
+        if output is not None:
+            with run.passes("write", f"Writing {output}"):
+                write_label_files(output, parts_of(files), labels, force=force)
+    if model is not None:
+        save(estimator, loaded, model, force)
+    finish(run, summary, {"labels": output, "model": model}, as_json)
+
+
+class LearnedFiles:
+    """What a summary says about the input."""
+
+    n_dropped = 0
+
+    def __init__(self, files):
+        self.n_rows = files.n_rows
+        self.preprocessing = files.preprocessing
+
+
+def _check_apart(folder, output):
+    inside = os.path.realpath(folder)
+    path = os.path.realpath(output)
+    if os.path.commonpath([inside, path]) in (inside, path):
+        raise click.UsageError(f"-o {output}: labels cannot be written where the input is.")
+
+
+def check_request(output, report, options):
+    """Refuse what a folder cannot do, before any work."""
+    for name, default in FOR_FILES_ONLY.items():
+        if options[name] != default:
+            option = OPTION_NAMES.get(name, f"--{name.replace('_', '-')}")
+            raise click.UsageError(f"{option} is for a single file, and INPUT is a folder.")
+    if report is not None:
+        raise click.UsageError(
+            "--report is for a single file, and INPUT is a folder. 'fairanchor audit' makes one of "
+            "labels."
+        )
+    if set(options["missing"]) - {"error", "own-group"}:
+        raise click.UsageError(
+            "--missing impute and --missing drop-rows are for a single file, and INPUT is a folder."
+        )
+    if output == "-":
+        raise click.UsageError("Labels of a folder go to a folder: name it with -o.")
+    engine = options["engine"]
+    for name in ("scheduler", "workers"):
+        if options[name] is not None and engine != "dask":
+            raise click.UsageError(f"--{name} is for --engine dask.")
+    if options["scheduler"] is not None and options["workers"] is not None:
+        raise click.UsageError("--scheduler and --workers are both given: a cluster has its own.")
+    if options["resume"] and options["checkpoint"] is None:
+        raise click.UsageError("--resume needs --checkpoint, the folder to go on from.")
+    if options["checkpoint"] is not None and engine == "memory":
+        raise click.UsageError("--checkpoint is for --engine stream and --engine dask.")
+
+
+def open_files(folder):
+    """The Parquet or Arrow files of a folder as a pyarrow dataset, in the order of their names."""
+    import pyarrow.dataset as ds
+
+    paths = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        paths += [
+            os.path.join(parent, name) for name in sorted(names) if not name.startswith((".", "_"))
+        ]
+    kinds = {SUFFIXES.get(os.path.splitext(path)[1].lower()) for path in paths}
+    if not paths:
+        raise ValueError(f"{folder} has no files, expected Parquet or Arrow files.")
+    if len(kinds) > 1 or None in kinds:
+        foreign = next(p for p in paths if SUFFIXES.get(os.path.splitext(p)[1].lower()) is None or
+                       len(kinds) > 1)  # fmt: skip
+        raise ValueError(
+            f"{folder} has files of several kinds, such as {os.path.basename(foreign)}: expected "
+            "only .parquet, or only .arrow (.feather). Text files are read one by one, or written "
+            "as Parquet first."
+        )
+    return ds.dataset(sorted(paths), format=kinds.pop())
+
+
+@contextmanager
+def cluster(options):
+    """A client of the cluster that was asked for; None without ``--engine dask``."""
+    if options["engine"] != "dask":
+        yield None
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise click.UsageError(
+            '--engine dask needs Dask: pip install "fairanchor[dask]".'
+        ) from None
+    if options["scheduler"] is not None:
+        try:
+            client = Client(options["scheduler"], timeout=10, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ValueError(
+                f"The scheduler {options['scheduler']} cannot be reached: {error or 'no answer'}."
+            ) from None
+        with client:
+            yield client
+        return
+    n_workers = options["workers"] or os.cpu_count() or 1
+    limit = options["memory_limit"]
+    with LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=None,
+        memory_limit="auto" if limit is None else limit // n_workers,
+    ) as local, Client(local, set_as_default=False) as client:  # fmt: skip
+        yield client
+
+
+def check_memory(files, limit):
+    """Refuse a limit that two chunks of these rows would break."""
+    from fairanchor.rows import _chunks
+
+    needed = INTERPRETER_BYTES + CHUNK_FACTOR * 8 * _chunks.CHUNK_ROWS * len(files.feature_names)
+    if limit is not None and needed > limit:
+        raise ValueError(
+            f"--memory-limit of {limit / 1e9:.2g} GB is too small: a chunk of "
+            f"{_chunks.CHUNK_ROWS:,} rows with {len(files.feature_names)} features needs about "
+            f"{needed / 1e9:.2g} GB to be worked on."
+        )
+
+
+def learn_files(folder, options, client):
+    """The table behind a folder, with its preprocessing.
+
+    Returns
+    -------
+    files : RowFiles
+    """
+    from dataclasses import replace
+
+    from fairanchor.cli._common import missing_policy
+    from fairanchor.rows import _chunks
+    from fairanchor.rows._row_files import RowFiles, names_of_columns
+    from fairanchor.rows._stream import read_ahead
+    from fairanchor.tables._from_chunks import preprocessing_of, statistics_of_span
+    from fairanchor.tables._grouping import GroupRule
+    from fairanchor.tables._read import TableSource
+    from fairanchor.tables._roles import choose_columns
+
+    dataset = open_files(folder)
+    source = TableSource(folder, names_of_columns(dataset), None)
+    roles = choose_columns(
+        source,
+        sensitive=options["sensitive"],
+        features=options["features"],
+        exclude=options["exclude"],
+    )
+    files = RowFiles.of(dataset, roles.features, roles.sensitive, numbers=False)
+    own_group = missing_policy(options["missing"]).groups == "own_group"
+    rule = GroupRule(roles.sensitive, "own_group" if own_group else "error")
+    if files.n_rows == 0:
+        raise ValueError(f"{folder} has files but no rows: there is nothing to cluster.")
+    starts = range(0, files.n_rows, _chunks.CHUNK_ROWS)
+    spans = [(start, min(start + _chunks.CHUNK_ROWS, files.n_rows)) for start in starts]
+    if client is not None:
+        futures = [client.submit(statistics_of_span, files, *span, pure=False) for span in spans]
+        statistics = client.gather(futures)
+    else:
+        look = partial(_statistics, files, spans)
+        statistics = list(read_ahead(look, len(spans)))
+    scale = not options["no_scale"]
+    preprocessing = preprocessing_of(statistics, roles.features, rule, scale=scale)
+    return replace(files, preprocessing=preprocessing)
+
+
+def _statistics(files, spans, number):
+    from fairanchor.tables._from_chunks import statistics_of_span
+
+    return statistics_of_span(files, *spans[number])
+
+
+def fit_files(files, estimator, options, client, progress):
+    """Fit an estimator by the engine that was asked for.
+
+    Returns
+    -------
+    labels : iterator of ndarray
+        Of all rows, in order.
+    """
+    from fairanchor.rows._open import FileTable
+    from fairanchor.rows._stream import as_table
+
+    if options["engine"] == "memory":
+        X, columns = files.read(0, files.n_rows)
+        estimator.fit(X, sensitive_features=as_table(columns))
+    else:
+        checkpoint = None
+        if options["checkpoint"] is not None:
+            checkpoint = partial(
+                _journal, options["checkpoint"], resume=options["resume"],
+                command=_identity(options),
+            )  # fmt: skip
+        table = FileTable(files, client=client, checkpoint=checkpoint, progress=progress)
+        estimator.fit(table, sensitive_features=list(files.sensitive))
+    if hasattr(estimator, "labels_"):
+        return iter([estimator.labels_])
+    return estimator.iter_labels()
+
+
+def _journal(folder, run, *, resume, command):
+    from fairanchor.rows._journal import Journal
+
+    return Journal(folder, run | {"command": command}, resume=resume)
+
+
+def _identity(options):
+    """Options that change the result."""
+    names = ("sensitive", "features", "exclude", "no_scale", "missing")
+    return {name: options[name] for name in names}
+
+
+def parts_of(files):
+    """Name and number of rows of the label files."""
+    from fairanchor.rows._label_files import names_of_files
+
+    names = names_of_files([file.path for file in files.files])
+    return [(name, file.n_rows) for name, file in zip(names, files.files, strict=True)]

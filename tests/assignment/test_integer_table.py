@@ -1,0 +1,104 @@
+"""Sizes and bounds of cells in whole rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy.optimize import linprog
+
+from fairanchor.assignment._integer_table import (
+    cell_bounds,
+    choose_cells,
+    has_table,
+    nearest_table,
+    round_sizes,
+    start_of_cell_bounds,
+    strictly_possible_sizes,
+)
+from fairanchor.assignment._share_limits import ShareLimits
+
+
+def random_bounds(draw):
+    """Margins of a random table, and bounds around it or around another."""
+    rng = np.random.default_rng(draw)
+    c, h = rng.integers(1, 5, size=2)
+    table = rng.integers(0, 6, size=(c, h))
+    center = table if draw % 2 else rng.integers(0, 6, size=(c, h))
+    low = np.maximum(center - rng.integers(0, 2, size=(c, h)), 0)
+    return table.sum(axis=1), table.sum(axis=0), low, center + rng.integers(0, 2, size=(c, h))
+
+
+@given(draw=st.integers(0, 10**6))
+@settings(max_examples=100, deadline=None)
+def test_a_table_exists_exactly_where_a_linear_program_finds_one(draw):
+    sizes, group_sizes, low, high = random_bounds(draw)
+    c, h = low.shape
+    margins = np.vstack([np.kron(np.eye(c), np.ones((1, h))), np.kron(np.ones((1, c)), np.eye(h))])
+    solution = linprog(
+        np.zeros(c * h),
+        A_eq=margins,
+        b_eq=np.concatenate([sizes, group_sizes]),
+        bounds=np.column_stack([low.ravel(), high.ravel()]),
+    )
+    exists = has_table(sizes, group_sizes, low, high)
+    assert exists == (solution.status == 0)
+    if exists:
+        table = nearest_table(sizes, group_sizes, low, high, np.zeros(low.shape))
+        assert_array_equal(table.sum(axis=1), sizes)
+        assert_array_equal(table.sum(axis=0), group_sizes)
+        assert ((table >= low) & (table <= high)).all()
+
+
+@given(draw=st.integers(0, 10**6), tolerance=st.sampled_from([0.0, 0.05, 0.2, 0.5]))
+@settings(max_examples=100, deadline=None)
+def test_outward_bounds_always_suffice_around_the_shares_of_the_data(draw, tolerance):
+    rng = np.random.default_rng(draw)
+    c, h = rng.integers(1, 6, size=2)
+    group_sizes = rng.integers(1, 30, size=h)
+    weights = rng.dirichlet(np.ones(c))
+    limits = ShareLimits.proportional(group_sizes, c, tolerance).in_whole_rows()
+    sizes, low, high, is_strict = choose_cells(limits, np.outer(weights, group_sizes))
+    assert sizes.sum() == group_sizes.sum()
+    exact_low, exact_high = limits.lower * sizes[:, None], limits.upper * sizes[:, None]
+    if is_strict:
+        assert (low >= exact_low - 1e-6).all()
+        assert (high <= exact_high + 1e-6).all()
+    assert (low > exact_low - 1).all()
+    assert (high < exact_high + 1).all()
+    assert has_table(sizes, group_sizes, low, high)
+
+
+def test_sizes_just_below_a_whole_number_are_that_number():
+    assert_array_equal(round_sizes(np.array([9.9999999999, 5.0000000001]), 15), [10, 5])
+    assert_array_equal(round_sizes(np.array([2.4, 3.3, 4.3]), 10), [3, 3, 4])
+
+
+def test_sizes_are_moved_to_where_each_cluster_can_be_exact():
+    """Two groups of equal size: clusters of odd size cannot be."""
+    limits = ShareLimits.proportional([10, 10], 3, 0.0)
+    wanted = np.array([6.7, 6.6, 6.7])
+    sizes = strictly_possible_sizes([limits], wanted)
+    assert sizes.sum() == 20
+    assert (sizes % 2 == 0).all()
+    assert np.abs(sizes - wanted).max() < 2
+    assert choose_cells(limits.in_whole_rows(), np.outer(wanted, [0.5, 0.5]))[3]
+
+
+def test_there_may_be_no_sizes_at_which_clusters_are_exact():
+    assert (
+        strictly_possible_sizes([ShareLimits.proportional([7, 6], 2, 0.0)], np.array([6.5, 6.5]))
+        is None
+    )
+
+
+@pytest.mark.parametrize("draw", range(6))
+def test_multipliers_of_fixed_sizes_give_the_prices_they_come_from(draw):
+    """Where a cell is bounded on the side that its price asks for."""
+    rng = np.random.default_rng(draw)
+    sizes, low, high = np.array([9, 9]), np.full((2, 3), 2.0), np.full((2, 3), 4.0)
+    of_sizes, of_cells = rng.normal(size=2), rng.normal(size=(2, 3))
+    constraints, place, sign = cell_bounds(sizes, low, high)
+    multipliers = start_of_cell_bounds(place, sign, of_sizes, of_cells)
+    np.testing.assert_allclose(constraints.prices(multipliers), of_sizes[:, None] + of_cells)
+    assert (multipliers[~constraints.is_equal] >= 0).all()

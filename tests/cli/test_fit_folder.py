@@ -1,0 +1,184 @@
+"""``fairanchor fit`` of a folder: engines agree, labels keep the files, bad requests are named."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from fairanchor import load_model
+from fairanchor.rows import _chunks
+from fairanchor.tables import _from_chunks
+
+EDGES = [0, 250, 250, 600, 900]
+
+
+@pytest.fixture
+def files(folder):
+    """The people in four files of a folder, one of them empty."""
+    (folder / "people").mkdir()
+    table = folder.people.drop_columns("person")
+    for k, (a, b) in enumerate(zip(EDGES[:-1], EDGES[1:], strict=True)):
+        name = f"people/part-{k}.parquet"
+        parquet.write_table(table.slice(a, b - a), folder / name, row_group_size=100)
+    return folder
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Chunks that these few people fill several times."""
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 128)
+
+
+def fit_arguments(engine, output, *more):
+    return ("fit", "people", "-k", 3, "--sensitive", "sex", "--engine", engine, "-o", output, *more)
+
+
+def labels_in(path):
+    return [parquet.read_table(file) for file in sorted(path.glob("*.parquet"))]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(files, run):
+    run(*fit_arguments("memory", "one"))
+    run(*fit_arguments("stream", "two", "--model", "two.npz"))
+    assert [p.name for p in sorted((files / "two").iterdir())] == [
+        f"part-{k}.parquet" for k in range(4)
+    ]
+    for k, (one, two) in enumerate(
+        zip(labels_in(files / "one"), labels_in(files / "two"), strict=True)
+    ):
+        assert one.equals(two)
+        assert two.column("row").to_pylist() == list(range(EDGES[k + 1] - EDGES[k]))
+    labels = np.concatenate([t.column("cluster").to_numpy() for t in labels_in(files / "two")])
+    sexes = folder_sexes(files)
+    counts = np.array([[np.sum((labels == l) & (sexes == s)) for s in "fm"] for l in range(3)])
+    proportional = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    assert np.abs(counts - proportional).max() < 1
+    # What `predict` makes of the same people in one file.
+    assert load_model(files / "two.npz").n_features_in_ == 3 + 3
+    run("predict", "two.npz", "people.parquet", "-o", "again.parquet")
+    again = parquet.read_table(files / "again.parquet").column("cluster").to_numpy()
+    assert np.mean(again == labels) > 0.99
+
+
+def folder_sexes(files):
+    return np.array(files.people.column("sex").to_pylist())
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_means_and_deviations_of_chunks_are_those_of_the_table(files, monkeypatch, run):
+    learned = []
+    original = _from_chunks.preprocessing_of
+
+    def spy(*args, **keywords):
+        learned.append(original(*args, **keywords))
+        return learned[0]
+
+    monkeypatch.setattr(_from_chunks, "preprocessing_of", spy)
+    run(*fit_arguments("stream", "two"))
+    age = files.people.column("age").to_numpy().astype(float)
+    columns = {column.name: column for column in learned[0].columns}
+    assert columns["age"].center == pytest.approx(age.mean(), rel=1e-12)
+    assert columns["age"].scale == pytest.approx(age.std(), rel=1e-12)
+    assert columns["job"].categories == ("cook", "nurse", "smith")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_cluster_started_here_gives_the_same_labels(files, run):
+    pytest.importorskip("distributed")
+    run(*fit_arguments("memory", "one"))
+    run(*fit_arguments("dask", "two", "--workers", 1))
+    for one, two in zip(labels_in(files / "one"), labels_in(files / "two"), strict=True):
+        assert one.equals(two)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_checkpoint_is_taken_up_and_belongs_to_one_run(files, run):
+    run(*fit_arguments("stream", "one", "--checkpoint", "kept"))
+    assert (files / "kept" / "checkpoint.npz").stat().st_size < 100_000
+    again = run(*fit_arguments("stream", "two", "--checkpoint", "kept"), code=1)
+    assert "Use --resume" in again.stderr
+    run(*fit_arguments("stream", "two", "--checkpoint", "kept", "--resume"))
+    for one, two in zip(labels_in(files / "one"), labels_in(files / "two"), strict=True):
+        assert one.equals(two)
+    more = ("--checkpoint", "kept", "--resume", "--seed", 7)
+    other = run(*fit_arguments("stream", "three", *more), code=1)
+    assert "belongs to another run" in other.stderr
+    assert not (files / "three").exists()
+
+
+FOR_A_FILE = {
+    "--id": ["--id", "person"],
+    "--soft": ["--soft"],
+    "--regret": ["--regret"],
+    "--report": ["--report", "report.html"],
+    "--missing": ["--missing", "impute"],
+    "--min-group-size": ["--min-group-size", "5"],
+    "--scheduler": ["--scheduler", "tcp://127.0.0.1:1"],
+    "--workers": ["--workers", "2"],
+    "--resume": ["--resume"],
+}
+
+
+@pytest.mark.parametrize("name", FOR_A_FILE)
+def test_what_a_folder_cannot_have_is_refused_at_once(files, run, name):
+    result = run(*fit_arguments("stream", "out", *FOR_A_FILE[name]), code=2)
+    assert name in result.stderr
+    assert not (files / "out").exists()
+
+
+@pytest.mark.parametrize("option", [["--engine", "stream"], ["--checkpoint", "kept"]])
+def test_options_of_folders_are_refused_for_a_file(folder, run, option):
+    result = run("fit", "people.csv", "-k", 2, "--sensitive", "sex", *option, code=2)
+    assert option[0] in result.stderr
+    assert "INPUT is a file" in result.stderr
+
+
+def test_an_existing_folder_stays_without_force_and_a_foreign_one_always(files, run):
+    run(*fit_arguments("memory", "out"))
+    (files / "out/part-0.parquet").rename(files / "out/old.parquet")
+    assert "--force" in run(*fit_arguments("memory", "out"), code=1).stderr
+    run(*fit_arguments("memory", "out", "--force"))
+    assert not (files / "out/old.parquet").exists()
+    (files / "out" / "thesis.txt").write_text("mine")
+    result = run(*fit_arguments("memory", "out", "--force"), code=1)
+    assert "thesis.txt" in result.stderr
+    assert (files / "out" / "thesis.txt").read_text() == "mine"
+    inside = run(*fit_arguments("memory", "people/labels"), code=2)
+    assert "where the input is" in inside.stderr
+
+
+def test_bad_folders_are_named(files, run):
+    def message(code=1, *more):
+        return run(*fit_arguments("stream", "out", *more), code=code).stderr
+
+    parquet.write_table(pa.table({"sex": ["f"], "age": [1]}), files / "people/odd.parquet")
+    assert "'income' is missing" in message()
+    assert "odd.parquet" in message()
+    (files / "people/odd.parquet").unlink()
+    (files / "people/notes.csv").write_text("a,b\n")
+    assert "notes.csv" in message()
+    (files / "people/notes.csv").unlink()
+    assert "no size" in message(2, "--memory-limit", "much")
+    assert "too small" in message(1, "--memory-limit", "10MB")
+    for file in (files / "people").iterdir():
+        file.unlink()
+    assert "has no files" in message()
+
+
+def test_missing_values_are_named_by_file_and_row(files, run):
+    table = parquet.read_table(files / "people/part-2.parquet")
+    ages = table.column("age").to_pylist()
+    ages[7] = None
+    table = table.drop_columns("age").append_column("age", pa.array(ages))
+    parquet.write_table(table, files / "people/part-2.parquet")
+    message = run(*fit_arguments("stream", "out"), code=1).stderr
+    assert "part-2.parquet" in message
+    assert "'age'" in message
+    assert "row 7" in message
+
+
+def test_a_scheduler_that_is_not_there_is_said(files, run):
+    pytest.importorskip("distributed")
+    arguments = fit_arguments("dask", "out", "--scheduler", "tcp://127.0.0.1:9")
+    assert "cannot be reached" in run(*arguments, code=1).stderr

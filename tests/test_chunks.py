@@ -1,0 +1,425 @@
+"""Rows in chunks: files give the bits that memory gives, and both are as good as one table."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering
+
+from fairanchor import AnchorFairClustering
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.rows import MemoryChunks, MemoryRows, _chunks
+from fairanchor.rows._open import FileTable
+
+N_ROWS = 3_000
+CHUNK_ROWS = 550
+# Files end within chunks, chunks within files; one is empty, one has a single row.
+EDGES = [0, 100, 100, 1_350, 1_351, 2_500, N_ROWS]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+
+
+def make_rows(seed=0, n=N_ROWS):
+    """Features with whole and equal rows among them, and three groups."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) + 4.0 * np.eye(4)[rng.integers(0, 3, size=n)]
+    X[: n // 3] = np.round(X[: n // 3])
+    groups = np.array(["b", "a", "c"])[rng.choice(3, size=n, p=[0.3, 0.6, 0.1])]
+    return X, groups
+
+
+def make_table(X, **columns):
+    return pa.table({**columns, **{f"x{j}": X[:, j] for j in range(X.shape[1])}})
+
+
+def write_files(folder, table, edges=EDGES, *, row_group_size=400):
+    folder.mkdir(exist_ok=True)
+    for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        part = table.slice(a, b - a)
+        pq.write_table(part, folder / f"f{k}.parquet", row_group_size=row_group_size)
+    return ds.dataset(folder, format="parquet")
+
+
+def gathered(model):
+    return np.concatenate(list(model.iter_labels()))
+
+
+def assert_same_model(found, expected, labels):
+    assert_array_equal(labels, expected.labels_)
+    assert found.groups_.tolist() == expected.groups_.tolist()
+    for name in (
+        "counts_", "targets_", "cluster_centers_", "assignment_prices_", "multipliers_",
+        "anchors_", "anchor_indices_", "anchor_masses_", "anchor_labels_",
+    ):  # fmt: skip
+        assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    for name in ("inertia_", "balance_", "mass_error_", "n_iter_", "duality_gap_"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert found.worst_violation_ < 1
+    assert found.history_ == expected.history_
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Rows in memory, and the same in files."""
+    X, groups = make_rows()
+    folder = tmp_path_factory.mktemp("stored") / "data"
+    return X, groups, write_files(folder, make_table(X, g=groups))
+
+
+SETTINGS = {
+    "default": {},
+    "spfc": {"clusterer": "spfc"},
+    "vfc": {"clusterer": "vfc"},
+    "fairlets": {"clusterer": "fairlets"},
+    "an estimator": {"clusterer": AgglomerativeClustering()},
+    "fdas": {"anchors": "fdas", "refine": 0},
+    "das": {"anchors": "das", "refine": 0, "n_anchors": 60},
+    "random anchors": {"anchors": "random", "n_anchors": 50},
+    "given anchors": {"anchors": np.arange(5, N_ROWS, 61), "refine": 3},
+    "one step": {"refine": 1},
+    "anchors' composition": {"fairness": "anchors", "refine": 2},
+    "small alpha": {"alpha": 0.01, "refine": 0, "tol": 1e-6},
+    "two threads": {"n_jobs": 2},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_files_give_the_bits_of_memory(setting, stored):
+    X, groups, dataset = stored
+    parameters = {"n_clusters": 4, "random_state": 0} | SETTINGS[setting]
+    expected = AnchorFairClustering(**parameters).fit(X, sensitive_features=groups)
+    found = AnchorFairClustering(**parameters).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+    assert found.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    assert not hasattr(found, "labels_")
+
+
+@pytest.mark.parametrize("refine", [0, 2])
+def test_a_table_of_targets_is_met_exactly(refine, stored):
+    """Even where it keeps a group out of a cluster."""
+    X, groups, dataset = stored
+    sizes = np.unique(groups, return_counts=True)[1]
+    targets = np.stack([sizes // 2, sizes - sizes // 2 - 40, np.full(3, 40)])
+    targets[:2, 1] = [sizes[1] - 40, 0]
+    model = AnchorFairClustering(
+        3, fairness=targets, min_cluster_size=0, refine=refine, random_state=0
+    )
+    expected = clone(model).fit(X, sensitive_features=groups)
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+    assert_array_equal(found.counts_, targets)
+
+
+@pytest.mark.parametrize("chunk_rows", [97, 1_500, 2_999])
+def test_every_size_of_chunks_gives_the_bits_of_memory(chunk_rows, stored, monkeypatch):
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", chunk_rows)
+    X, groups, dataset = stored
+    expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+
+
+def test_how_files_are_cut_does_not_matter(stored, tmp_path):
+    X, groups, dataset = stored
+    expected = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    for k, edges in enumerate(([0, N_ROWS], [0, 1, 2, 3, CHUNK_ROWS, 2 * CHUNK_ROWS, N_ROWS])):
+        again = write_files(
+            tmp_path / str(k), make_table(X, g=groups), edges, row_group_size=333 + k
+        )
+        found = AnchorFairClustering(3, random_state=0).fit(again, sensitive_features="g")
+        assert_array_equal(gathered(found), gathered(expected))
+        assert found.inertia_ == expected.inertia_
+
+
+def test_a_dataset_of_one_chunk_is_read_into_memory(stored, monkeypatch):
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", N_ROWS)
+    X, groups, dataset = stored
+    expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, found.labels_)
+    assert found.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    with pytest.raises(ValueError, match="labels are in labels_"):
+        next(found.iter_labels())
+
+
+# Groups
+
+
+GROUPS = {
+    "integers": np.arange(N_ROWS) % 3 - 1,
+    "small integers": (np.arange(N_ROWS) % 2).astype(np.int8),
+    "truth": np.arange(N_ROWS) % 3 == 0,
+    "numbers": np.array([0.5, 2.5, -1.0])[np.arange(N_ROWS) % 3],
+    "dates": np.array(["2020-01-01", "2021-06-05"], dtype="M8[D]")[np.arange(N_ROWS) % 2],
+    "dictionary": np.arange(N_ROWS) % 3 + 10,
+    "text": np.array(["ä", "<b>", ""])[np.arange(N_ROWS) % 3],
+    "one file only": np.where(np.arange(N_ROWS) < 60, "rare", "usual"),
+    "last rows only": np.where(np.arange(N_ROWS) >= N_ROWS - 80, "rare", "usual"),
+}
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_names_of_groups_have_many_types(kind, stored, tmp_path):
+    X, groups = stored[0], pa.array(GROUPS[kind])
+    column = groups.dictionary_encode() if kind in ("text", "dictionary") else groups
+    dataset = write_files(tmp_path / "data", make_table(X, g=column))
+    model = AnchorFairClustering(3, refine=1, random_state=0)
+    expected = clone(model).fit(X, sensitive_features=groups)
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+    assert [type(name) for name in found.groups_] == [type(name) for name in expected.groups_]
+
+
+def test_files_may_have_different_widths_of_one_kind(stored, tmp_path):
+    X = stored[0]
+    codes = np.arange(N_ROWS) % 3
+    dataset = write_files(tmp_path / "data", make_table(X, g=codes))
+    narrow = make_table(X.astype(np.float32).astype(float), g=codes.astype(np.int16)).slice(0, 100)
+    narrow = narrow.set_column(1, "x0", narrow.column("x0").cast(pa.float32()))
+    pq.write_table(narrow, tmp_path / "data" / "f0.parquet")
+    X = np.concatenate([X[:100].astype(np.float32).astype(float), X[100:]])
+    model = AnchorFairClustering(3, random_state=0)
+    expected = clone(model).fit(X, sensitive_features=codes)
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+
+
+def test_several_sensitive_columns_are_their_intersection(stored, tmp_path):
+    X, groups, _ = stored
+    columns = {"g": groups, "age": np.arange(N_ROWS) % 2}
+    dataset = write_files(tmp_path / "data", make_table(X, **columns))
+    model = AnchorFairClustering(3, random_state=0)
+    expected = clone(model).fit(X, sensitive_features=pd.DataFrame(columns))
+    found = clone(model).fit(dataset, sensitive_features=["g", "age"])
+    assert_same_model(found, expected, gathered(found))
+    assert found.groups_.tolist()[0] == ("a", 0)
+    assert found.n_features_in_ == 4
+
+
+@pytest.mark.parametrize("values", [[1, 2, None], ["b", None, "a"], [0.5, None, 0.25]])
+def test_missing_groups_can_be_a_group_of_their_own(values, stored, tmp_path):
+    """They are missing in some chunks only: names must not change their type there."""
+    X = stored[0]
+    listed = [values[k % 2] for k in range(N_ROWS)]
+    listed[1_500:1_800] = values * 100
+    if values[0] != 1:
+        listed[: len(values)] = values
+    dataset = write_files(tmp_path / "data", make_table(X, g=pa.array(listed)))
+    model = AnchorFairClustering(2, missing_groups="own_group", random_state=0)
+    expected = clone(model).fit(X, sensitive_features=np.array(listed, dtype=object))
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+    assert [type(name) for name in found.groups_] == [type(name) for name in expected.groups_]
+    assert found.groups_[-1] is None
+
+
+def test_rows_without_groups_are_one_group_with_a_warning(stored, tmp_path):
+    X = stored[0]
+    dataset = write_files(tmp_path / "data", make_table(X))
+    with pytest.warns(FairnessWarning, match="one group") as caught:
+        found = AnchorFairClustering(3, random_state=0).fit(dataset)
+    assert caught[0].filename == __file__
+    with pytest.warns(FairnessWarning, match="one group"):
+        expected = AnchorFairClustering(3, random_state=0).fit(X)
+    assert_same_model(found, expected, gathered(found))
+
+
+# Columns
+
+
+def test_columns_of_numbers_have_many_types(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "g": pa.array(rng.choice(["a", "b"], size=N_ROWS)),
+        "single": pa.array(rng.normal(size=N_ROWS).astype(np.float32)),
+        "half": pa.array(rng.normal(size=N_ROWS).astype(np.float16)),
+        "integer": pa.array(rng.integers(-9, 9, size=N_ROWS).astype(np.int8)),
+        "unsigned": pa.array(rng.integers(0, 9, size=N_ROWS).astype(np.uint64)),
+        "truth": pa.array(rng.random(N_ROWS) < 0.5),
+        "dictionary": pa.array(rng.integers(0, 4, size=N_ROWS)).dictionary_encode(),
+    }
+    numbers = list(columns.values())[1:]
+    X = np.column_stack([np.array(column.to_pylist(), dtype=float) for column in numbers])
+    dataset = write_files(tmp_path / "data", pa.table(columns))
+    groups = columns["g"].to_pylist()
+    expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+
+
+def test_only_named_features_are_read(stored, tmp_path):
+    X, groups, _ = stored
+    text = pa.array(["no number"] * N_ROWS)
+    dataset = write_files(tmp_path / "data", make_table(X, g=groups, note=text))
+    table = FileTable(dataset, features=["x2", "x0"])
+    expected = AnchorFairClustering(3, random_state=0).fit(X[:, [2, 0]], sensitive_features=groups)
+    found = AnchorFairClustering(3, random_state=0).fit(table, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+    assert found.feature_names_in_.tolist() == ["x2", "x0"]
+
+
+def test_arrow_files_give_the_bits_of_parquet_files(stored, tmp_path):
+    X, groups, dataset = stored
+    table = make_table(X, g=pa.array(groups).dictionary_encode())
+    for k, (a, b) in enumerate(zip(EDGES[:-1], EDGES[1:], strict=True)):
+        with (
+            pa.OSFile(str(tmp_path / f"f{k}.arrow"), "wb") as sink,
+            pa.ipc.new_file(sink, table.schema) as writer,
+        ):
+            writer.write_table(table.slice(a, b - a), max_chunksize=250)
+    found = AnchorFairClustering(3, random_state=0)
+    found.fit(ds.dataset(tmp_path, format="ipc"), sensitive_features="g")
+    expected = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    assert_array_equal(gathered(found), gathered(expected))
+    assert found.inertia_ == expected.inertia_
+
+
+@pytest.mark.parametrize("unit", [1e-80, 1e80])
+def test_numbers_out_of_the_range_of_squares_are_scaled(unit, tmp_path):
+    X, groups = make_rows()
+    X = X * unit
+    dataset = write_files(tmp_path / "data", make_table(X, g=groups))
+    model = AnchorFairClustering(3, random_state=0, alpha=10 * unit**2)
+    expected = clone(model).fit(X, sensitive_features=groups)
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+
+
+def test_duplicates_are_labelled_in_row_order_whatever_holds_them(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(N_ROWS, 3)).astype(float)
+    groups = rng.choice(["a", "b"], size=N_ROWS)
+    dataset = write_files(tmp_path / "data", make_table(X, g=groups))
+    expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
+    assert_same_model(found, expected, gathered(found))
+
+
+# Quality
+
+
+@pytest.mark.parametrize("parameters", [{}, {"refine": 0}, {"clusterer": "spfc"}])
+def test_chunks_cost_hardly_more_than_one_table(parameters, monkeypatch):
+    X, groups = make_rows(seed=1)
+    model = AnchorFairClustering(4, random_state=0, **parameters)
+    chunked = clone(model).fit(X, sensitive_features=groups)
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 2**20)
+    whole = clone(model).fit(X, sensitive_features=groups)
+    assert chunked.inertia_ <= 1.03 * whole.inertia_
+    assert chunked.worst_violation_ < 1
+    assert_allclose(chunked.balance_, whole.balance_, rtol=0.02)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"refine": 0}, {"clusterer": "spfc"}])
+def test_reported_figures_are_those_of_the_labels(parameters, stored):
+    X, groups, dataset = stored
+    model = AnchorFairClustering(4, random_state=0, **parameters)
+    model.fit(dataset, sensitive_features="g")
+    labels = gathered(model)
+    counts = pd.crosstab(labels, groups).to_numpy()
+    assert_array_equal(model.counts_, counts)
+    own = ((X - model.cluster_centers_[labels]) ** 2).sum()
+    assert_allclose(model.inertia_, own, rtol=1e-9)
+    assert_allclose(model.balance_, (counts.min(axis=1) / counts.max(axis=1)).min())
+    assert model.assignment_gap_ == 0.0
+    if "refine" in parameters or "clusterer" in parameters:
+        means = np.stack([X[labels == l].mean(axis=0) for l in range(4)])
+        assert_allclose(model.cluster_centers_, means, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"refine": 0}])
+def test_predict_gives_the_labels_but_for_ties(parameters, tmp_path):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(N_ROWS, 4)), rng.choice(["a", "b"], size=N_ROWS)
+    dataset = write_files(tmp_path / "data", make_table(X, g=groups))
+    model = AnchorFairClustering(4, random_state=0, **parameters)
+    model.fit(dataset, sensitive_features="g")
+    frame = pd.DataFrame(X, columns=model.feature_names_in_)
+    predicted = model.predict(frame, sensitive_features=groups)
+    assert np.count_nonzero(predicted != gathered(model)) <= 3
+
+
+# The verbs
+
+
+@pytest.fixture(params=["memory", "files"])
+def rows(request, stored):
+    X, groups, dataset = stored
+    codes = np.searchsorted(["a", "b", "c"], groups)
+    if request.param == "memory":
+        return MemoryChunks(MemoryRows(X, codes, 3), CHUNK_ROWS)
+    opened = FileTable(dataset).source("g").open("error", None)
+    assert opened.groups.names.tolist() == ["a", "b", "c"]  # the largest first
+    return opened.rows
+
+
+def test_sums_are_those_of_all_rows(rows, stored):
+    X = stored[0]
+    products, sizes, number = rows.sum(
+        lambda block: (
+            (block.X * block.weights[:, None]).T @ block.X,
+            np.bincount(block.group_codes, weights=block.weights, minlength=3),
+            np.array([block.weights.sum()]),
+        )
+    )
+    assert_allclose(products, X.T @ X)
+    assert_array_equal(sizes, rows.group_sizes)
+    assert number[0] == rows.total == N_ROWS
+    assert rows.largest(lambda block: block.X.max()) == X.max()
+
+
+def test_rows_are_taken_in_any_order(rows, stored):
+    X, groups, _ = stored
+    rng = np.random.default_rng(0)
+    for indices in (rng.integers(0, N_ROWS, size=300), np.array([N_ROWS - 1, 0, 0])):
+        taken = rows.take(indices)
+        assert_array_equal(taken.X, X[indices])
+        assert_array_equal(np.array(["a", "b", "c"])[taken.group_codes], groups[indices])
+
+
+def test_rows_are_drawn_by_their_rank_in_their_group(rows, stored):
+    X, groups, _ = stored
+    rng = np.random.default_rng(0)
+    members = [np.flatnonzero(groups == name) for name in ("a", "b", "c")]
+    ranks = [np.sort(rng.choice(len(own), size=20, replace=False)) for own in members]
+    drawn = rows.draw(ranks)
+    expected = np.concatenate([own[wanted] for own, wanted in zip(members, ranks, strict=True)])
+    assert_array_equal(drawn.numbers, expected)
+    assert_array_equal(drawn.rows.X, X[expected])
+    assert_array_equal(drawn.rows.group_codes, np.repeat([0, 1, 2], 20))
+
+
+def test_each_gives_every_chunk_its_argument_in_order(rows):
+    found = rows.each("test", lambda chunk, extra: (chunk.number, chunk.start, extra), range(6))
+    assert found == [(k, k * CHUNK_ROWS, k) for k in range(6)]
+    assert rows.each("test", lambda chunk: chunk.rows.n_rows, combine=sum) == N_ROWS
+
+
+def test_every_chunk_of_every_pass_is_reported(stored):
+    seen = []
+    table = FileTable(stored[2], progress=lambda *step: seen.append(step))
+    model = AnchorFairClustering(3, random_state=0).fit(table, sensitive_features="g")
+    list(model.iter_labels())
+    titles = [title for title, done, _ in seen if done == 1]
+    assert titles[0] == "first look"
+    assert titles[-1] == "writing"
+    assert {"sample", "masses of anchors", "anchor graph", "prices", "labels"} < set(titles)
+    assert [done for _, done, _ in seen] == list(range(1, 7)) * len(titles)
+    assert {n for *_, n in seen} == {6}
+
+
+def test_an_error_in_a_pass_ends_the_reader_that_is_ahead(rows):
+    def fail(chunk):
+        if chunk.number == 1:
+            raise ArithmeticError("in chunk 1")
+        return 0
+
+    with pytest.raises(ArithmeticError, match="in chunk 1"):
+        rows.each("test", fail)

@@ -1,0 +1,470 @@
+"""Rows on real clusters of processes: the labels of memory, also when a worker is killed."""
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+pytest.importorskip("dask", reason="needs dask: pip install 'fairanchor[dask]'")
+pytest.importorskip("distributed", reason="needs distributed: pip install 'fairanchor[dask]'")
+
+import dask
+import dask.array as da
+import dask.bag
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+from fairanchor import AnchorFairClustering
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.rows import _chunks, _dask
+from fairanchor.rows._dask import check_versions
+from fairanchor.rows._journal import Journal
+from fairanchor.rows._open import FileTable
+
+# Clusters take seconds to start: one test process starts one for all.
+pytestmark = pytest.mark.xdist_group("dask")
+
+N_ROWS = 2_000
+CHUNK_ROWS = 350
+EDGES = [0, 150, 150, 900, 901, N_ROWS]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        memory_limit=None,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    """The client that collections find."""
+    with Client(cluster, set_as_default=False) as client, client.as_current():
+        yield client
+
+
+def scale(client, n_workers):
+    """Start or stop workers until there are so many."""
+    client.cluster.scale(n_workers)
+    client.wait_for_workers(n_workers, timeout=60)
+    wait_until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == n_workers)
+
+
+def wait_until(condition, seconds=30.0):
+    """Clusters learn of things a little later."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Whole and equal rows among them, and three groups, one of which comes late."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 3)) + 4.0 * np.eye(3)[rng.integers(0, 3, size=N_ROWS)]
+    X[:600] = np.round(X[:600])
+    groups = rng.choice(["b", "a"], size=N_ROWS)
+    groups[-200:] = rng.choice(["b", "a", "c"], size=200)
+    return pd.DataFrame({"g": groups, "x": X[:, 0], "y": X[:, 1], "z": X[:, 2]})
+
+
+@pytest.fixture(scope="module")
+def dataset(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dask")
+    for k, (a, b) in enumerate(zip(EDGES[:-1], EDGES[1:], strict=True)):
+        table = pa.Table.from_pandas(frame.iloc[a:b], preserve_index=False)
+        pq.write_table(table, folder / f"f{k}.parquet", row_group_size=200)
+    return ds.dataset(folder, format="parquet")
+
+
+def parts_of(frame, edges=EDGES):
+    return [frame.iloc[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def dask_frame(parts, meta=None):
+    """A Dask DataFrame of these partitions, whatever they are."""
+    meta = parts[0].iloc[:0] if meta is None else meta
+    return dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
+
+
+MODEL = AnchorFairClustering(3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def expected(frame):
+    """The model of the rows in memory, in as many chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+        return clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
+
+
+def assert_same_model(found, expected):
+    assert_array_equal(np.concatenate(list(found.iter_labels())), expected.labels_)
+    assert found.groups_.tolist() == expected.groups_.tolist()
+    for name in ("counts_", "cluster_centers_", "assignment_prices_", "multipliers_", "anchors_"):
+        assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    assert found.inertia_ == expected.inertia_
+    assert found.history_ == expected.history_
+
+
+# The same labels
+
+
+def test_any_number_of_workers_gives_the_labels_of_memory(client, dataset, expected, tmp_path):
+    for n_workers in (1, 2, 4):
+        scale(client, n_workers)
+        table = FileTable(dataset, client=client)
+        found = clone(MODEL).fit(table, sensitive_features="g")
+        assert_same_model(found, expected)
+    found.write_labels(tmp_path / "out")
+    scale(client, 2)
+    written = ds.dataset(tmp_path / "out").to_table().column("cluster").to_numpy()
+    assert_array_equal(written, expected.labels_)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [f"f{k}.parquet" for k in range(5)]
+    copied = pickle.loads(pickle.dumps(found))
+    new = pd.DataFrame(found.anchors_, columns=found.feature_names_in_)
+    groups = ["a"] * len(new)
+    assert_array_equal(
+        copied.predict(new, sensitive_features=groups),
+        found.predict(new, sensitive_features=groups),
+    )
+
+
+@pytest.mark.parametrize("parameters", [{"clusterer": "spfc"}, {"anchors": "fdas", "refine": 0}])
+def test_other_settings_give_the_labels_of_memory(parameters, client, dataset, frame):
+    model = clone(MODEL).set_params(**parameters)
+    expected = clone(model).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
+    found = clone(model).fit(FileTable(dataset, client=client), sensitive_features="g")
+    assert_same_model(found, expected)
+
+
+def test_a_data_frame_gives_the_labels_of_memory(client, frame, expected, tmp_path):
+    """One of its partitions is empty, one has a single row, one has categories for groups."""
+    parts = parts_of(frame)
+    parts[3] = parts[3].astype({"g": "category"})
+    found = clone(MODEL).fit(dask_frame(parts), sensitive_features="g")
+    assert_same_model(found, expected)
+    assert found.feature_names_in_.tolist() == ["x", "y", "z"]
+    found.write_labels(tmp_path / "out")
+    rows = [pq.read_metadata(tmp_path / "out" / f"part.{k}.parquet").num_rows for k in range(5)]
+    assert rows == np.diff(EDGES).tolist()
+
+
+def test_arrays_give_the_labels_of_memory(client, frame, expected):
+    X = da.from_array(frame[["x", "y", "z"]].to_numpy(), chunks=(333, 2))
+    groups = frame["g"].to_numpy(dtype=str)
+    for given in (groups, da.from_array(groups, chunks=(500,)), groups.tolist()):
+        found = clone(MODEL).fit(X, sensitive_features=given)
+        assert_same_model(found, expected)
+    assert not hasattr(found, "feature_names_in_")
+
+
+def test_collections_of_one_chunk_are_read_into_memory(client, frame, monkeypatch):
+    monkeypatch.setattr(_chunks, "CHUNK_ROWS", N_ROWS)
+    expected = clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
+    for X, groups in (
+        (dask_frame(parts_of(frame)), "g"),
+        (da.from_array(frame[["x", "y", "z"]].to_numpy(), chunks=(333, 2)), frame["g"].tolist()),
+    ):
+        found = clone(MODEL).fit(X, sensitive_features=groups)
+        assert_array_equal(found.labels_, expected.labels_)
+
+
+def test_several_columns_and_missing_groups(client, frame):
+    """Integers with missing values in some partitions only."""
+    years = (np.arange(N_ROWS) % 2 + 1990).astype(object)
+    years[800:820] = None
+    frame = frame.assign(year=pd.array(years, dtype="Int64"))
+    model = clone(MODEL).set_params(missing_groups="own_group")
+    columns = pd.DataFrame({"g": frame["g"], "year": years})
+    expected = clone(model).fit(frame[["x", "y", "z"]], sensitive_features=columns)
+    found = clone(model).fit(dask_frame(parts_of(frame)), sensitive_features=["g", "year"])
+    assert_same_model(found, expected)
+    assert ("a", 1990) in found.groups_.tolist()
+    assert ("a", None) in found.groups_.tolist()
+
+
+def test_no_groups_are_one_group_with_a_warning(client, frame):
+    X = frame[["x", "y", "z"]].to_numpy()
+    with pytest.warns(FairnessWarning, match="one group"):
+        expected = clone(MODEL).fit(X)
+    with pytest.warns(FairnessWarning, match="one group"):
+        found = clone(MODEL).fit(da.from_array(X, chunks=(300, 3)))
+    assert_same_model(found, expected)
+
+
+def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tmp_path):
+    class Stopped(Exception):
+        pass
+
+    def stop(title, done, n_chunks):
+        if (title, done) == ("prices", 2):
+            raise Stopped
+
+    begun = FileTable(dataset, checkpoint=partial(Journal, tmp_path), progress=stop)
+    with pytest.raises(Stopped):
+        clone(MODEL).fit(begun, sensitive_features="g")
+    titles = []
+    found = clone(MODEL).fit(
+        FileTable(
+            dataset,
+            client=client,
+            checkpoint=partial(Journal, tmp_path, resume=True),
+            progress=lambda title, done, n_chunks: titles.append(title),
+        ),
+        sensitive_features="g",
+    )
+    assert "anchor graph" not in titles
+    assert titles[:6] == ["first look"] * 6
+    assert_same_model(found, expected)
+
+
+# Workers that are lost
+
+
+def test_a_worker_killed_within_a_pass_changes_no_label(
+    client, dataset, expected, tmp_path, monkeypatch
+):
+    """It dies at the second chunk of the second sum, when it holds chunks and results."""
+    scale(client, 2)
+    marks = [str(tmp_path / name) for name in ("first", "killed")]
+
+    class KillOnce:
+        def __init__(self, kernel):
+            self.kernel = kernel
+
+        def __call__(self, chunk):
+            if chunk.number == 1:
+                if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
+                    with open(marks[1], "w") as file:
+                        file.write(str(os.getpid()))
+                    os.kill(os.getpid(), signal.SIGKILL)
+                with open(marks[0], "w"):
+                    pass
+            return chunk.distinct.sum(self.kernel)
+
+    monkeypatch.setattr(_chunks, "_SumOverBlocks", KillOnce)
+    found = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
+    with open(marks[1]) as file:
+        killed = int(file.read())
+    assert killed != os.getpid()
+    alive = client.run(os.getpid).values()
+    assert killed not in alive
+    assert_same_model(found, expected)
+
+
+def test_steps_leave_nothing_on_the_cluster(client, dataset):
+    model = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
+
+    def kinds():
+        held = {key for keys in client.has_what().values() for key in keys}
+        return {key.rsplit("-", 2)[0] for key in held}
+
+    wait_until(lambda: kinds() == {"fairanchor-chunk"})
+    del model
+    gc.collect()
+    wait_until(lambda: kinds() == set())
+
+
+def test_labels_are_not_to_be_had_once_the_client_is_closed(cluster, dataset, tmp_path):
+    with Client(cluster, set_as_default=False) as client:
+        model = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
+    with pytest.raises(RuntimeError, match="is closed. Write the labels before"):
+        model.write_labels(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_chunks_tell_the_cluster_how_large_they_are():
+    from dask.sizeof import sizeof
+
+    X = np.zeros((1000, 4))
+    rows = _chunks.MemoryRows(X, np.zeros(1000, dtype=np.int64), 1)
+    assert sizeof(_chunks.Chunk(0, 0, rows)) > X.nbytes
+    assert sizeof(_dask.RawRows(X, [pa.chunked_array([["a"] * 1000])])) > X.nbytes
+
+
+# Refused
+
+
+def test_a_collection_needs_a_client(frame):
+    with pytest.raises(RuntimeError, match=r"no Dask client. Start one first: .*Client\(\)"):
+        clone(MODEL).fit(dask_frame(parts_of(frame)), sensitive_features="g")
+
+
+def test_a_collection_needs_distributed(frame, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'fairanchor\[dask\]'"):
+        clone(MODEL).fit(da.zeros((5, 2)))
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [("0.0.1", "has fairanchor 0.0.1"), (None, "has no fairanchor")],
+)
+def test_workers_with_another_version_are_refused(version, message, client, dataset, monkeypatch):
+    monkeypatch.setattr(_dask, "_version", lambda: version)
+    with pytest.raises(
+        RuntimeError, match=rf"worker\(s\) .* another version .* tcp://\S+ {message}"
+    ):
+        clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
+
+
+def test_a_cluster_without_workers_is_refused(monkeypatch):
+    monkeypatch.setattr(_dask, "WAIT_SECONDS", 0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        Client(empty, set_as_default=False) as client,
+        pytest.raises(RuntimeError, match="has no workers, and none came within 0.2 s. Start some"),
+    ):
+        check_versions(client)
+
+
+def with_part(frame, number, **columns):
+    """Partitions of which one has other columns; None drops one."""
+    parts = parts_of(frame)
+    for name, values in columns.items():
+        part = parts[number].drop(columns=name)
+        parts[number] = part if values is None else part.assign(**{name: values})
+    return parts
+
+
+def last_is(values, last):
+    values = np.array(values, dtype=object if last is None else None)
+    values[-1] = last
+    return values
+
+
+WRONG_PARTS = {
+    "NaN": ({"y": last_is(np.zeros(750), np.nan)}, "Partition 2 has NaN in column 'y', row 749"),
+    "infinity": ({"x": np.full(750, np.inf)}, "Partition 2 has infinity in column 'x', row 0"),
+    "a missing group": (
+        {"g": last_is(["a"] * 750, None)},
+        "Partition 2 has 1 or more missing values in column 'g' of sensitive_features, the first "
+        "in row 749",
+    ),
+    "a missing feature": ({"z": None}, "Partition 2 lacks the column 'z'"),
+    "a missing sensitive column": ({"g": None}, "Partition 2 lacks the column 'g'"),
+    "text for numbers": (
+        {"x": ["one"] * 750},
+        "Partition 2 has a column 'x' of type .*, expected numbers",
+    ),
+    "another type of groups": (
+        {"g": np.arange(750)},
+        "(Partition 2 has a column 'g' of type int64, expected text)|(groups are of type "
+        r"(large_string|int64) in partition \d, but of type)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_PARTS)
+def test_what_is_wrong_with_one_partition_is_named(case, client, frame):
+    columns, message = WRONG_PARTS[case]
+    collection = dask_frame(with_part(frame, 2, **columns))
+    with pytest.raises(ValueError, match=message):
+        clone(MODEL).fit(collection, sensitive_features="g")
+
+
+def test_what_is_wrong_with_one_file_is_named(client, frame, tmp_path):
+    for k, part in enumerate(with_part(frame, 2, y=last_is(np.zeros(750), np.inf))):
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"f{k}.parquet")
+    table = FileTable(ds.dataset(tmp_path), client=client)
+    with pytest.raises(ValueError, match=r"f2\.parquet has infinity in column 'y', row 749"):
+        clone(MODEL).fit(table, sensitive_features="g")
+
+
+def test_what_is_wrong_with_one_block_is_named(client, frame):
+    X = frame[["x", "y", "z"]].to_numpy().copy()
+    X[1_000, 1] = np.inf
+    X = da.from_array(X, chunks=(300, 3))
+    with pytest.raises(ValueError, match="Block 3 has infinity in column 1, row 100"):
+        clone(MODEL).fit(X, sensitive_features=frame["g"].tolist())
+    groups = frame["g"].to_numpy(dtype=object)
+    groups[500] = 7
+    X = da.from_array(np.ones((N_ROWS, 3)), chunks=(300, 3))
+    with pytest.raises(ValueError, match="Block 1 has groups of different types"):
+        clone(MODEL).fit(X, sensitive_features=groups)
+
+
+WRONG_ARGUMENTS = {
+    "unknown column": (
+        lambda frame: (dask_frame([frame]), "sex"),
+        ValueError,
+        "column 'sex' of sensitive_features is not in the Dask DataFrame. It has: g, x, y, z",
+    ),
+    "a text feature": (
+        lambda frame: (dask_frame([frame]), None),
+        ValueError,
+        "has a column 'g' of type .*, expected numbers",
+    ),
+    "no features": (
+        lambda frame: (dask_frame([frame]), ["g", "x", "y", "z"]),
+        ValueError,
+        "no columns but those of sensitive_features",
+    ),
+    "a series": (
+        lambda frame: (dask_frame([frame]), frame["g"]),
+        TypeError,
+        "is a Series, expected the name of a column",
+    ),
+    "no rows": (
+        lambda frame: (dask_frame([frame.iloc[:0]] * 2), "g"),
+        ValueError,
+        r"The 2 partition\(s\) of the Dask collection have no rows",
+    ),
+    "one dimension": (lambda frame: (da.zeros(9), None), TypeError, "Array with 1 dimension"),
+    "a bag": (
+        lambda frame: (dask.bag.from_sequence([1]), None),
+        TypeError,
+        "X is a Dask Bag, expected a DataFrame or an array",
+    ),
+    "too few groups": (
+        lambda frame: (da.zeros((9, 2)), ["a"] * 8),
+        ValueError,
+        r"sensitive_features has shape \(8,\), X has 9 rows",
+    ),
+    "unknown sizes": (
+        lambda frame: (dask_frame([frame[["x"]]]).to_dask_array(), None),
+        ValueError,
+        "unknown sizes: call its compute_chunk_sizes",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ARGUMENTS)
+def test_wrong_arguments_are_refused(case, client, frame):
+    arguments, error, message = WRONG_ARGUMENTS[case]
+    X, groups = arguments(frame)
+    with pytest.raises(error, match=message):
+        clone(MODEL).fit(X, sensitive_features=groups)
+
+
+def test_what_needs_rows_in_memory_is_refused(client, dataset):
+    table = FileTable(dataset, client=client)
+    with pytest.raises(ValueError, match="sample_weight is given for rows that are not in memory"):
+        clone(MODEL).fit(table, sensitive_features="g", sample_weight=np.ones(N_ROWS))
+    with pytest.raises(ValueError, match="solver='admm' .* needs all rows in memory"):
+        clone(MODEL).set_params(solver="admm").fit(table, sensitive_features="g")
