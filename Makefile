@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

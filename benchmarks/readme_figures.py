@@ -115,6 +115,18 @@ def shape_of(record):
     return ", ".join(f"{record[name]} {name}" for name in names if name in record)
 
 
+def streaming_table(document):
+    titles = ["engine", "rows", "seconds", "µs per row", "peak memory"]
+    lines = [
+        [
+            record["engine"], f"{record['rows']:,}", number(record["seconds"], "{:.1f}"),
+            number(1e6 * record["seconds"] / record["rows"]), megabytes(record["peak_mb"]),
+        ]
+        for record in document["records"]
+    ]  # fmt: skip
+    return [*markdown(titles, lines), "", on_machine(document), *claims(document)]
+
+
 def peers_table(document):
     titles = ["rows", "method", "seconds", "cost per row", "balance (bound)", "relative balance"]
     lines, notes = [], {}
@@ -160,6 +172,7 @@ TABLES = {
     "fair_kmeans": fair_kmeans_table,
     "scaling": scaling_table,
     "kernels": kernels_table,
+    "streaming": streaming_table,
     "peers": peers_table,
 }
 

@@ -186,7 +186,7 @@ def read_all(files):
 def on_dask(files, chunk_rows):
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         warm(chunk_rows)
         client.run(warm, chunk_rows)

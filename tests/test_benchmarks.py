@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = ["census", "fair_kmeans", "scaling", "kernels", "streaming", "peers"]
 MACHINE = {"cores", "memory_gb", "system", "architecture", "threads", "python", "versions"}
-MODULES = {"anchors", "anchor clustering", "graph", "propagation", "refinement", "other"}
+MODULES = {"anchors", "anchor clustering", "graph", "propagation", "other"}
 
 
 def imported(name):

@@ -154,6 +154,17 @@ def test_any_number_of_workers_gives_the_labels_of_memory(client, dataset, expec
     )
 
 
+def test_a_worker_with_several_threads_gives_the_labels_of_memory(dataset, expected):
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=4, processes=False, dashboard_address=":0"
+        ) as threads,
+        Client(threads, set_as_default=False) as client,
+    ):
+        found = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
+        assert_same_model(found, expected)
+
+
 @pytest.mark.parametrize("parameters", [{"clusterer": "spfc"}, {"anchors": "fdas", "refine": 0}])
 def test_other_settings_give_the_labels_of_memory(parameters, client, dataset, frame):
     model = clone(MODEL).set_params(**parameters)

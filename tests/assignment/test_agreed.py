@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 from fairanchor._kernels import _agreed as kernels
 from fairanchor.assignment import _agreed as agreed_module
 from fairanchor.assignment import transport
-from fairanchor.assignment._agreed import agree, merge_kinds
+from fairanchor.assignment._agreed import agree
+from fairanchor.assignment._looks import Look, merge_kinds
 from fairanchor.rows import MemoryChunks, MemoryRows
 
 # Fixed-point scores keep 12 of their 40 bits for rows that no sample knows: values agree to this
@@ -134,14 +135,14 @@ def narrow_bands(monkeypatch):
 def looks(monkeypatch):
     """All looks that chunks were asked for, in their order."""
     seen = []
-    call = agreed_module.Look.__call__
+    call = Look.__call__
 
     def spy(self, chunk):
         if chunk.number == 0:
             seen.append(self)
         return call(self, chunk)
 
-    monkeypatch.setattr(agreed_module.Look, "__call__", spy)
+    monkeypatch.setattr(Look, "__call__", spy)
     return seen
 
 
@@ -315,6 +316,21 @@ def test_outliers_do_not_cost_the_others_their_digits(size, in_sample):
     assert_allclose(value_of(alone, labels[others]), best_value(alone), atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e6, 1e12, 1e100])
+def test_outliers_that_compete_for_a_place_are_told_apart(size):
+    """Two rows that no sample knows want the last place of a cluster: the one that loses more."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(300, 3))
+    scores[1] = [0.0, -size, -1.5 * size]
+    scores[2] = [0.0, -3.0 * size, -3.5 * size]
+    problem = Problem(scores, np.zeros(300, dtype=np.int64), np.array([[1], [149], [150]]))
+    labels, result = problem.solve(chunk_rows=70)
+    assert_array_equal(np.bincount(labels), [1, 149, 150])
+    assert labels[2] == 0
+    assert labels[1] == 1
+    assert result.gap == 0.0
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e-12, 1e12, 1e200])
 def test_the_unit_of_the_scores_does_not_matter(unit):
     problem = random_problem(np.random.default_rng(8), "real", 500, 4, 2)
@@ -325,13 +341,13 @@ def test_the_unit_of_the_scores_does_not_matter(unit):
 
 def test_labels_that_miss_their_totals_are_never_returned(monkeypatch):
     problem = random_problem(np.random.default_rng(0), "real", 100, 3, 1)
-    tables = agreed_module._tables_of_chunk
+    tables = agreed_module.tables_of_chunk
 
     def wrong(chunk, given):
         counts, *others = tables(chunk, given)
         return counts + 1, *others
 
-    monkeypatch.setattr(agreed_module, "_tables_of_chunk", wrong)
+    monkeypatch.setattr(agreed_module, "tables_of_chunk", wrong)
     with pytest.raises(RuntimeError, match="rows in the cells, expected"):
         problem.solve(chunk_rows=30)
 

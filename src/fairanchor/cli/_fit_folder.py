@@ -203,7 +203,7 @@ def cluster(options):
     n_workers = options["workers"] or os.cpu_count() or 1
     limit = options["memory_limit"]
     with LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=None,
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
         memory_limit="auto" if limit is None else limit // n_workers,
     ) as local, Client(local, set_as_default=False) as client:  # fmt: skip
         yield client
