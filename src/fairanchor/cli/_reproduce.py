@@ -50,6 +50,9 @@ DATASETS = ("law", "credit", "bank", "zafar", "census")
 @click.option("--time-limit", default=1800.0, show_default=True,
               type=FiniteRange(min=0, min_open=True),
               help="Seconds; then a timed run is killed.")  # fmt: skip
+@click.option("--patience", type=FiniteRange(min=0, min_open=True), metavar="SECONDS",
+              help="Methods alone that a pilot expects to take longer are not run, only estimated; "
+              "by default three times the limit.")  # fmt: skip
 @click.option("--memory-limit", default=16.0, show_default=True,
               type=FiniteRange(min=0, min_open=True), help="GB of a timed run.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0),
@@ -105,8 +108,8 @@ def _check_installed():
         )
 
 
-def _settings(data, quick, rows, jobs, time_limit, memory_limit, seed):
-    from fairanchor.reproduction._cells import QUICK, Settings
+def _settings(data, quick, rows, jobs, time_limit, patience, memory_limit, seed):
+    from fairanchor.reproduction._cells import HOPELESS, QUICK, Settings
 
     if quick and rows is not None:
         raise click.UsageError("--quick has its own number of rows: leave out --rows.")
@@ -115,6 +118,7 @@ def _settings(data, quick, rows, jobs, time_limit, memory_limit, seed):
         data_dir=data,
         jobs=jobs,
         time_limit=time_limit,
+        patience=HOPELESS * time_limit if patience is None else patience,
         memory_limit=memory_limit,
         seed=seed,
         **chosen,

@@ -83,6 +83,8 @@ class Settings:
         Up to so many rows the faithful block then fits its choice to all of them.
     time_limit, memory_limit : float
         Seconds and GB of a timed cell.
+    patience : float
+        A method alone that a pilot expects to take so many seconds is not run.
     seed : int
     jobs : int
         Cells at a time (timed ones run alone).
@@ -95,11 +97,14 @@ class Settings:
     grid_rows: int = 20_000
     full_rows: int = 200_000
     time_limit: float = 1800.0
+    patience: float = 5400.0
     memory_limit: float = 16.0
     seed: int = 0
     jobs: int = 1
 
 
+# A run is left out when a pilot says that it would take so many times the limit.
+HOPELESS = 3.0
 # Small enough for two minutes in all, large enough for every method and table.
 QUICK = {"max_rows": 160, "per_group": (5, 10), "alphas": (1e-2, 1.0, 100.0)}
 
@@ -113,6 +118,6 @@ def fingerprint(cell, shape, settings):
         "version": __version__,
     }
     if cell.timed:
-        content["limits"] = [settings.time_limit, settings.memory_limit]
+        content["limits"] = [settings.time_limit, settings.patience, settings.memory_limit]
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()

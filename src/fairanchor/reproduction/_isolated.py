@@ -4,6 +4,7 @@ The process serves many cells, since starting one costs seconds; it is replaced 
 killed or has run out of memory. Kernels are compiled in a warm-up, and only then the time counts.
 """
 
+import importlib
 import multiprocessing
 import os
 import time
@@ -17,8 +18,6 @@ from fairanchor.reproduction._methods import memory_estimate
 
 # The parent waits for a warm-up and a pilot that the limit does not count.
 PREPARATION_SECONDS = 900.0
-# A run is left out when a pilot says that it would take so many times the limit.
-HOPELESS = 3.0
 PILOT_ROWS = 500
 PILOT_SECONDS = 4.0
 # Below so many rows a pilot would cost more than the run.
@@ -126,6 +125,8 @@ def over_memory(cell, shape, settings):
 
 def _serve(pipe, settings):
     """The process: cells in, "started" and a result out, until nobody asks any more."""
+    # The limit is for the work: libraries are loaded before it counts.
+    importlib.import_module("fairanchor._anchor_clustering")
     _limit_memory(settings.memory_limit)
     while True:
         try:
@@ -148,7 +149,7 @@ def _served(cell, settings, pipe):
     warm_up(cell, settings, n_jobs)
     if cell.where == "alone":
         seconds = pilot_estimate(cell, settings)
-        if seconds is not None and seconds > HOPELESS * settings.time_limit:
+        if seconds is not None and seconds > settings.patience:
             return {
                 "status": "not run",
                 "message": f"would take about {readable(seconds)} by a pilot on fewer rows, the "
