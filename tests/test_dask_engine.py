@@ -337,7 +337,7 @@ def test_a_collection_needs_distributed(frame, monkeypatch):
     [("0.0.1", "has fairanchor 0.0.1"), (None, "has no fairanchor")],
 )
 def test_workers_with_another_version_are_refused(version, message, client, dataset, monkeypatch):
-    monkeypatch.setattr(_dask, "_version", lambda: version)
+    monkeypatch.setattr(_dask, "_version_finder", lambda: lambda: version)
     with pytest.raises(
         RuntimeError, match=rf"worker\(s\) .* another version .* tcp://\S+ {message}"
     ):

@@ -59,6 +59,16 @@ class Groups:
         return canonical
 
 
+@dataclass(frozen=True)
+class SeparateColumns:
+    """Several sensitive columns, each of a type of its own."""
+
+    columns: tuple
+
+    def __len__(self):
+        return len(self.columns[0])
+
+
 def check_groups(sensitive_features, n_rows, *, missing="error"):
     """Encode the sensitive features of ``n_rows`` rows.
 
@@ -210,6 +220,8 @@ def sorted_names(names):
 def _columns(sensitive_features):
     """Pairs (title, one-dimensional array of values), one per sensitive column."""
     table = sensitive_features
+    if isinstance(table, SeparateColumns):
+        return [(j, _values(column)) for j, column in enumerate(table.columns)]
     if hasattr(table, "collect") and not hasattr(table, "__len__"):
         raise TypeError(
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "

@@ -14,7 +14,7 @@ from fairanchor.assignment._propagate import ASSIGNMENTS, balanced
 from fairanchor.clusterers._fair_lloyd import cost_of, fair_lloyd, means_of, settle
 from fairanchor.clusterers._lloyd_in_chunks import fair_lloyd_in_chunks
 from fairanchor.graph._row_solvers import allowed_anchors, require_solved
-from fairanchor.rows import ChunkedRows
+from fairanchor.rows import ChunkedRows, in_whole_rows
 
 REFINE_TOL = 1e-4
 
@@ -124,9 +124,10 @@ def _first_centers(graph, rows, targets, samples):
     """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
     soft_labels = graph.pop_soft_labels()
     if soft_labels is None:
-        rows = samples[-1]
+        rows = in_whole_rows(samples[-1])
         soft_labels = SoftLabelScorer.of(graph, targets).scores(rows)
-    assignment = balanced(soft_labels, rows, targets)
+    shares = targets * (rows.group_sizes / np.maximum(targets.sum(axis=0), 1e-300))
+    assignment = balanced(soft_labels, rows, shares)
     zeros = np.zeros((len(targets), rows.n_features))
     return means_of(rows, assignment.labels, zeros, assignment.split)
 

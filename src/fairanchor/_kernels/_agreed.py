@@ -8,6 +8,9 @@ from fairanchor._kernels._transport import UNREACHED, _fixed_point
 
 # A regret that is too large to matter; sums of such never reach UNREACHED.
 TOO_FAR = np.int64(2**50)
+# Regrets are told apart up to so many times the width of the band: beyond, prices would have to
+# change by more than a look can prove, and rows would no longer be counted together.
+REACH = 16
 # Margins are counted by their number of bits and the two bits after the first.
 N_BINS = 256
 
@@ -80,8 +83,8 @@ def count_margins(group_codes, weights, labels, margins, widths, load, outside, 
 def band_regrets(scores, group_codes, scale, lowest, prices, margins, widths, rows, regrets):
     """Write the rows of the bands and what they lose in each cluster.
 
-    What is lost beyond the band's width is written as `TOO_FAR`: no row goes there while the
-    band is wide enough. So all rows with the same ties are the same.
+    What is lost beyond `REACH` times the band's width is written as `TOO_FAR`: no row goes there
+    while the band is wide enough. So all rows with the same ties are the same.
 
     Parameters
     ----------
@@ -100,11 +103,12 @@ def band_regrets(scores, group_codes, scale, lowest, prices, margins, widths, ro
         best = fixed[0] + prices[r, 0]
         for l in range(1, n_clusters):
             best = max(best, fixed[l] + prices[r, l])
+        reach = REACH * min(widths[r], TOO_FAR)
         rows[n_found] = i
         regrets[n_found, 0] = r
         for l in range(n_clusters):
             regret = best - fixed[l] - prices[r, l]
-            regrets[n_found, 1 + l] = regret if regret <= widths[r] else TOO_FAR
+            regrets[n_found, 1 + l] = regret if regret <= reach else TOO_FAR
         n_found += 1
 
 

@@ -25,6 +25,7 @@ from fairanchor.assignment._looks import (
     merge_kinds,
     tables_of_chunk,
 )
+from fairanchor.assignment._rounding import largest_remainder, round_targets
 from fairanchor.assignment._transport import (
     LOWEST,
     OUTLIER_FACTOR,
@@ -32,6 +33,7 @@ from fairanchor.assignment._transport import (
     central_prices,
     transport_rows,
 )
+from fairanchor.rows._stand_in import in_whole_rows
 
 # Rows that a chunk's band should have, all groups and chunks together, and for a group the
 # least number and the number for each row that is expected to move.
@@ -101,8 +103,12 @@ def agree(rows, scorer, totals, sample, start=None):
     result : AgreedResult
     """
     scores = scorer.scores(sample)
-    sample_totals = totals * _ratio(sample.group_sizes, totals.sum(axis=0))
-    on_sample = transport_rows(sample, scores, sample_totals, start)
+    whole = in_whole_rows(sample)
+    shares = totals * _ratio(whole.group_sizes, totals.sum(axis=0))
+    sample_totals = _with_small_cells(
+        round_targets(shares, whole.group_sizes, whole=True), totals > 0
+    )
+    on_sample = transport_rows(whole, scores, sample_totals, start)
     resolution = _resolution(scores)
     while True:
         scale = 2.0 ** min(SCORE_BITS - np.ceil(np.log2(resolution)), 1023)
@@ -137,6 +143,18 @@ def _ratio(part, whole):
     return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
+def _with_small_cells(totals, is_wanted):
+    """Totals of a sample in which a cell that shall have few rows is not left without a price."""
+    totals = totals.copy()
+    for column, wanted in zip(totals.T, is_wanted.T, strict=True):
+        for l in np.flatnonzero(wanted & (column == 0)):
+            largest = int(np.argmax(column))
+            if column[largest] > 1:
+                column[largest] -= 1
+                column[l] = 1
+    return totals
+
+
 def _resolution(scores):
     """Largest difference of scores that is told apart from others, outliers left out."""
     nearest, farthest = np.empty(len(scores)), np.empty(len(scores))
@@ -155,7 +173,9 @@ def _first_look(rows, scorer, scale, sample, scores, prices):
     margins = np.empty(sample.n_rows, dtype=np.int64)
     kernels.prefer_in_groups(scores, sample.group_codes, scale, LOWEST, fixed, labels, margins)
     sampled = np.maximum(np.bincount(sample.group_codes, minlength=rows.n_groups), 1)
-    wanted = _least_band(rows.n_groups) + BAND_FACTOR * 0.5 * rows.group_sizes / np.sqrt(sampled)
+    # Every cluster's load is wrong by the error of a sample, and these add up.
+    moving = 0.5 * rows.group_sizes * np.sqrt(0.5 * scores.shape[1] / sampled)
+    wanted = _least_band(rows.n_groups) + BAND_FACTOR * moving
     widths = np.full(rows.n_groups, UNREACHED)
     for r, members in enumerate(sample.members):
         if len(members) == 0 or wanted[r] >= 0.5 * rows.group_sizes[r]:
@@ -270,13 +290,13 @@ class _GroupBand:
         if len(self.numbers) == 0:  # nobody there to move
             is_final = not self.room.any()
             return _Moves(is_final, change, np.empty(0, dtype=np.int32))
-        numbers, slack = self.numbers, 0.5
-        if self.stride > 1:
-            numbers = numbers * (self.room.sum() / numbers.sum())
-            slack = 1e-9 * numbers.sum()
+        numbers, room = self.numbers, self.room
+        if self.stride > 1:  # fewer rows, so less room: in whole numbers, which leave no crumbs
+            wanted = np.maximum(room, 0.0) * (numbers.sum() / max(room.clip(0).sum(), 1.0))
+            room = largest_remainder(wanted, int(numbers.sum())).astype(np.float64)
         scores = -self.regrets
         labels = self.regrets.argmin(axis=1)
-        places, weights, complete = send_excess(scores, numbers, labels, self.room, change, slack)
+        places, weights, complete = send_excess(scores, numbers, labels, room, change, 0.5)
         enough = self.width >= UNREACHED or change.max() - change.min() <= self.width
         is_final = bool(complete and enough and self.stride == 1)
         if not is_final:
@@ -307,8 +327,10 @@ def _next_look(rows, look, moves, bins, excess, n_looks):
     for r, move in enumerate(moves):
         if move.is_final:
             continue
-        change = np.clip(move.price_change, -kernels.TOO_FAR // 8, kernels.TOO_FAR // 8)
-        prices[r] += change - change.min()
+        # Beyond the reach of the look a change says no more than that it was too short.
+        reach = kernels.REACH * min(look.widths[r], kernels.TOO_FAR // 64)
+        change = move.price_change - move.price_change.min()
+        prices[r] += np.minimum(change, reach)
         prices[r] -= prices[r].max()
         in_band = np.cumsum(bins[r])
         seen = np.searchsorted(_upper_edges(), look.widths[r])
@@ -318,8 +340,10 @@ def _next_look(rows, look, moves, bins, excess, n_looks):
             wanted[r] = _least_band(rows.n_groups) + BAND_FACTOR * moving
         else:
             # In the end all rows, which needs no proof.
-            least = _least_band(rows.n_groups) * 4.0 ** (n_looks - 1)
-            wanted[r] = 4.0 * max(band, excess[r], least)
+            least = _least_band(rows.n_groups) * 4.0**n_looks
+            # Prices that moved within reach are about right: the same band will do for the rest.
+            more = band if change.max() < reach else 4.0 * max(band, excess[r])
+            wanted[r] = max(more, least)
         if wanted[r] >= 0.5 * rows.group_sizes[r]:
             widths[r] = UNREACHED
         else:

@@ -281,17 +281,17 @@ class _Group:
             sample = spread_sample(len(self.rows), SAMPLE_ROWS)
             weights = np.ones(len(sample))
         else:
+            # Whole numbers leave no crumbs, which would be moved about for ever.
             sample, weights = spread_sample_by_weight(self.weights, SAMPLE_ROWS)
+            weights = np.rint(weights / weights.min())
         sample_totals = self.totals * (weights.sum() / self.totals.sum())
-        slack = 1e-9 * weights.sum()
-        if self.weights is None:
-            sample_totals = largest_remainder(sample_totals, len(sample)).astype(np.float64)
+        sample_totals = largest_remainder(sample_totals, int(weights.sum())).astype(np.float64)
         labels = np.empty(len(sample), dtype=np.int64)
         margins = np.empty(len(sample), dtype=np.int64)
         chosen = self.rows[sample]
         kernels.prefer(self.scores, chosen, scale, LOWEST, prices, labels, margins)
         fixed = self._fixed_point(sample, scale)
-        kernels.send_excess(fixed, weights, labels, sample_totals, prices, slack)
+        kernels.send_excess(fixed, weights, labels, sample_totals, prices, 0.5)
         return prices
 
     def _weight_of(self, rows):

@@ -28,11 +28,14 @@ class Bytes(click.ParamType):
     """A size such as ``2GB`` or ``500MB``."""
 
     name = "size"
-    units = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1}
+    units = {
+        "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+        "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1,
+    }  # fmt: skip
 
     def convert(self, value, param, ctx):
         """Number of bytes of the text."""
-        text = str(value).strip().lower().replace("ib", "b")
+        text = str(value).strip().lower()
         unit = next((unit for unit in self.units if text.endswith(unit)), "")
         try:
             size = float(text.removesuffix(unit)) * self.units.get(unit, 1)
@@ -86,13 +89,17 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
     check_request(output, report, options)
     run = Run(quiet)
     check_outputs(None, model, force=force, inputs=[folder])
+    if output is None and not (model or as_json):
+        raise click.UsageError("Say where the labels go: -o FOLDER (or --model, or --json).")
+    _check_apart({
+        "INPUT": folder, "-o": output, "--checkpoint": options["checkpoint"], "--model": model,
+    })  # fmt: skip
     if output is not None:
-        _check_apart(folder, output)
         check_folder(output, force=force)
     with cluster(options) as client:
         with run.step("read", f"Reading {show_source(folder)}"):
             files = learn_files(folder, options, client)
-            check_memory(files, options["memory_limit"])
+            check_memory(files, options)
         run.say(f"{show_source(folder)}: {files.n_rows:,} rows in {len(files.files):,} files")
         run.say(f"Features: {files.preprocessing.describe()}.")
         estimator = new_estimator(files.preprocessing, options)
@@ -118,11 +125,20 @@ class LearnedFiles:
         self.preprocessing = files.preprocessing
 
 
-def _check_apart(folder, output):
-    inside = os.path.realpath(folder)
-    path = os.path.realpath(output)
-    if os.path.commonpath([inside, path]) in (inside, path):
-        raise click.UsageError(f"-o {output}: labels cannot be written where the input is.")
+def _check_apart(places):
+    """Refuse to write into what is read, or into what is replaced as a whole."""
+    real = {name: os.path.realpath(path) for name, path in places.items() if path is not None}
+    for name, path in real.items():
+        for other, around in real.items():
+            if (
+                name != other
+                and other != "--model"
+                and os.path.commonpath([path, around]) == around
+            ):
+                raise click.UsageError(
+                    f"{name} {places[name]} is inside of {other} {places[other]}: what is read, "
+                    "written and kept must be in places of their own."
+                )
 
 
 def check_request(output, report, options):
@@ -148,6 +164,8 @@ def check_request(output, report, options):
             raise click.UsageError(f"--{name} is for --engine dask.")
     if options["scheduler"] is not None and options["workers"] is not None:
         raise click.UsageError("--scheduler and --workers are both given: a cluster has its own.")
+    if options["scheduler"] is not None and options["memory_limit"] is not None:
+        raise click.UsageError("--memory-limit is for a cluster that is started here.")
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint, the folder to go on from.")
     if options["checkpoint"] is not None and engine == "memory":
@@ -164,18 +182,22 @@ def open_files(folder):
         paths += [
             os.path.join(parent, name) for name in sorted(names) if not name.startswith((".", "_"))
         ]
-    kinds = {SUFFIXES.get(os.path.splitext(path)[1].lower()) for path in paths}
+    kinds = set(map(_kind, paths))
     if not paths:
         raise ValueError(f"{folder} has no files, expected Parquet or Arrow files.")
     if len(kinds) > 1 or None in kinds:
-        foreign = next(p for p in paths if SUFFIXES.get(os.path.splitext(p)[1].lower()) is None or
-                       len(kinds) > 1)  # fmt: skip
+        first = {_kind(path): path for path in reversed(paths)}
+        examples = [first[None]] if None in first else first.values()
         raise ValueError(
-            f"{folder} has files of several kinds, such as {os.path.basename(foreign)}: expected "
-            "only .parquet, or only .arrow (.feather). Text files are read one by one, or written "
-            "as Parquet first."
+            f"{folder} has {' and '.join(map(os.path.basename, examples))}: expected only .parquet "
+            "files, or only .arrow (.feather). Text files are read one by one, or written as "
+            "Parquet first."
         )
     return ds.dataset(sorted(paths), format=kinds.pop())
+
+
+def _kind(path):
+    return SUFFIXES.get(os.path.splitext(path)[1].lower())
 
 
 @contextmanager
@@ -209,16 +231,26 @@ def cluster(options):
         yield client
 
 
-def check_memory(files, limit):
-    """Refuse a limit that two chunks of these rows would break."""
+def check_memory(files, options):
+    """Refuse a limit that these rows would break."""
     from fairanchor.rows import _chunks
 
-    needed = INTERPRETER_BYTES + CHUNK_FACTOR * 8 * _chunks.CHUNK_ROWS * len(files.feature_names)
-    if limit is not None and needed > limit:
+    limit = options["memory_limit"]
+    if limit is None:
+        return
+    numbers_per_row = len(files.feature_names) + options["n_clusters"] + 3
+    chunk = 8 * min(_chunks.CHUNK_ROWS, files.n_rows) * numbers_per_row
+    needed = INTERPRETER_BYTES + CHUNK_FACTOR * chunk
+    if options["engine"] == "memory":
+        needed += 8 * files.n_rows * numbers_per_row
+    elif options["engine"] == "dask":
+        n_workers = options["workers"] or os.cpu_count() or 1
+        needed = n_workers * needed + 8 * files.n_rows * numbers_per_row
+    if needed > limit:
         raise ValueError(
-            f"--memory-limit of {limit / 1e9:.2g} GB is too small: a chunk of "
-            f"{_chunks.CHUNK_ROWS:,} rows with {len(files.feature_names)} features needs about "
-            f"{needed / 1e9:.2g} GB to be worked on."
+            f"--memory-limit of {limit / 1e9:.2g} GB is too small: {files.n_rows:,} rows with "
+            f"{len(files.feature_names)} features need about {needed / 1e9:.2g} GB with --engine "
+            f"{options['engine']}."
         )
 
 
@@ -251,16 +283,14 @@ def learn_files(folder, options, client):
     files = RowFiles.of(dataset, roles.features, roles.sensitive, numbers=False)
     own_group = missing_policy(options["missing"]).groups == "own_group"
     rule = GroupRule(roles.sensitive, "own_group" if own_group else "error")
-    if files.n_rows == 0:
-        raise ValueError(f"{folder} has files but no rows: there is nothing to cluster.")
     starts = range(0, files.n_rows, _chunks.CHUNK_ROWS)
     spans = [(start, min(start + _chunks.CHUNK_ROWS, files.n_rows)) for start in starts]
     if client is not None:
         futures = [client.submit(statistics_of_span, files, *span, pure=False) for span in spans]
-        statistics = client.gather(futures)
+        statistics = (future.result() for future in futures)
     else:
         look = partial(_statistics, files, spans)
-        statistics = list(read_ahead(look, len(spans)))
+        statistics = read_ahead(look, len(spans))
     scale = not options["no_scale"]
     preprocessing = preprocessing_of(statistics, roles.features, rule, scale=scale)
     return replace(files, preprocessing=preprocessing)
@@ -284,7 +314,7 @@ def fit_files(files, estimator, options, client, progress):
     from fairanchor.rows._stream import as_table
 
     if options["engine"] == "memory":
-        X, columns = files.read(0, files.n_rows)
+        X, columns = files.read(0, files.n_rows, estimator.missing_groups)
         estimator.fit(X, sensitive_features=as_table(columns))
     else:
         checkpoint = None

@@ -14,7 +14,12 @@ from fairanchor.rows._memory import (
     map_in_threads,
     with_one_blas_thread,
 )
-from fairanchor.rows._stand_in import draw_for_samples, samples_of_drawn, stand_in_samples
+from fairanchor.rows._stand_in import (
+    draw_for_samples,
+    in_whole_rows,
+    samples_of_drawn,
+    stand_in_samples,
+)
 
 __all__ = [
     "BLOCK_ROWS",
@@ -27,6 +32,7 @@ __all__ = [
     "MemoryRows",
     "distinct_rows",
     "draw_for_samples",
+    "in_whole_rows",
     "map_in_threads",
     "samples_of_drawn",
     "stand_in_samples",

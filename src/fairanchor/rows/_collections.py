@@ -89,7 +89,10 @@ class CollectionSource:
         raw = load_parts(*given)
         self.parts = None  # the cluster keeps what chunks are made of no longer than needed
         opened = open_raw(self.client, raw, self.n_features, self.progress)
-        opened.rows.parts = [(f"part.{k}.parquet", size) for k, size in enumerate(self.sizes)]
+        digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
+        opened.rows.parts = [
+            (f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)
+        ]
         return opened
 
 

@@ -140,9 +140,9 @@ def check_versions(client):
 
     _wait_for_a_worker(client)
     others = {}
-    for worker, version in client.run(_version).items():
+    for worker, version in client.run(_version_finder(), on_error="return").items():
         if version != __version__:
-            others[worker] = version
+            others[worker] = version if isinstance(version, str) else None
     if others:
         worker, version = next(iter(others.items()))
         has = "has no fairanchor" if version is None else f"has fairanchor {version}"
@@ -162,12 +162,14 @@ def _wait_for_a_worker(client):
         ) from None
 
 
-def _version():
-    try:
-        from fairanchor import __version__
-    except ImportError:
-        return None
-    return __version__
+def _version_finder():
+    # Defined here so that it travels by value: a worker may not have this module.
+    def version():
+        import importlib.metadata
+
+        return importlib.metadata.version("fairanchor")
+
+    return version
 
 
 def _key(title, k):

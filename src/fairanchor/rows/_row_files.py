@@ -99,6 +99,7 @@ class RowFiles:
             )
         check_columns(opened, features, sensitive, numbers=numbers)
         files = tuple(file for file, _ in opened)
+        _check_names(dataset, names, files)
         if not any(file.n_rows for file in files):
             raise ValueError(
                 f"The {len(files)} file(s) of the dataset have no rows ({files[0].path})."
@@ -208,6 +209,8 @@ class RowFiles:
                     if skip < end:
                         yield file, batch.slice(skip, end - skip), row + skip
                     row += batch.num_rows
+                    if row >= b:
+                        break
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
                 f"{file.path} could not be read from row {row} on: {_one_line(error)}. The file is "
@@ -225,6 +228,20 @@ class RowFiles:
                 f"{file.path} was changed since the run began ({file.size:,} bytes then, "
                 f"{size:,} now): every pass has to see the same rows. Start again."
             )
+
+
+def _check_names(dataset, names, files):
+    """Refuse columns that are in the names of folders, and files that are there twice."""
+    elsewhere = [name for name in dataset.schema.names if name not in names]
+    if elsewhere:
+        raise ValueError(
+            f"The column {elsewhere[0]!r} is in the names of folders, not in the files: open the "
+            "dataset without partitioning, and write the column into the files if it is needed."
+        )
+    paths = [file.path for file in files]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f"{path} is in the dataset {paths.count(path)} times, expected once.")
 
 
 def names_of_columns(dataset):

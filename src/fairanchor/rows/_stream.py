@@ -100,13 +100,16 @@ class GroupEncoder:
 
 def as_table(columns):
     """Sensitive columns as `check_groups` takes them."""
-    import pyarrow as pa
+    from fairanchor._groups import SeparateColumns
+
+    separate = tuple(map(_without_floats, columns))
+    return separate[0] if len(separate) == 1 else SeparateColumns(separate)
+
+
+def _without_floats(column):
+    """Integers with missing values as objects: as floats their names would differ by chunk."""
     import pyarrow.types as types
 
-    if any(types.is_integer(column.type) and column.null_count for column in columns):
-        # Left to themselves they would become floats, and names differ between chunks.
-        objects = [np.array(column.to_pylist(), dtype=object) for column in columns]
-        return objects[0] if len(columns) == 1 else np.column_stack(objects)
-    if len(columns) == 1:
-        return columns[0]
-    return pa.table(columns, names=[str(j) for j in range(len(columns))])
+    if types.is_integer(column.type) and column.null_count:
+        return np.array(column.to_pylist(), dtype=object)
+    return column

@@ -46,6 +46,10 @@ class NumberStatistics:
         squares = self.squares + other.squares + step * step * (self.n / n) * other.n
         return NumberStatistics(n, self.mean + step * (other.n / n), squares)
 
+    def checked(self, name):
+        """These statistics."""
+        return self
+
     def column(self, name, *, scale):
         """How the column becomes a feature."""
         if not (math.isfinite(self.mean) and math.isfinite(self.squares)):
@@ -73,20 +77,25 @@ class TextStatistics:
         """Of a column without missing values."""
         found = pc.value_counts(texts_of(column))
         values = found.field("values").to_pylist()
-        return cls(Counter(dict(zip(values, found.field("counts").to_pylist(), strict=True))))
+        counts = found.field("counts").to_pylist()
+        return cls(Counter(dict(zip(values, counts, strict=True)))).checked(name)
 
     def merged(self, other):
-        """Of both together; the number of texts is checked before they become too many."""
+        """Of both together."""
         return TextStatistics(self.counts + other.counts)
 
-    def column(self, name, *, scale):
-        """How the column becomes features."""
+    def checked(self, name):
+        """These statistics; refused as soon as there are too many texts to become columns."""
         if len(self.counts) > MAX_CATEGORIES:
             raise ValueError(
                 f"The column {quoted(name)} is text with {len(self.counts):,} different values or "
                 f"more, such as {quoted(next(iter(self.counts)))}; at most {MAX_CATEGORIES} can "
                 f"become columns of 0 and 1. Leave it out with --exclude {typed(name)}."
             )
+        return self
+
+    def column(self, name, *, scale):
+        """How the column becomes features."""
         if len(self.counts) == 1:
             _warn_constant(name)
         fill = min(self.counts, key=lambda text: (-self.counts[text], text))
@@ -106,20 +115,47 @@ def statistics_of_span(files, start, stop):
     statistics : list
         One for every feature.
     """
-    pieces = []
+    merged = None
     for path, row, table in files.tables(start, stop):
+        own = []
         for name in files.features:
             column = table.column(name)
-            if column.null_count:
-                first = int(np.argmax(column.is_null().to_numpy()))
-                raise ValueError(
-                    f"{path} has missing values in the column {quoted(name)}, the first in row "
-                    f"{row + first}: fill or drop them, or leave the column out with --exclude "
-                    f"{typed(name)}."
-                )
-        pieces.append(table)
-    whole = pa.concat_tables(pieces, promote_options="permissive")
-    return [_kind(whole.column(name), name).of(whole.column(name), name) for name in files.features]
+            _check_values(column, name, path, row)
+            own.append(_kind(column, name).of(column, name))
+        merged = own if merged is None else merge_statistics(merged, own, files.features, path)
+    return merged
+
+
+def merge_statistics(one, other, names, path=None):
+    """Statistics of both spans, feature by feature."""
+    merged = []
+    for name, a, b in zip(names, one, other, strict=True):
+        if type(a) is not type(b):
+            where = "" if path is None else f"; {path} differs from those before it"
+            raise ValueError(
+                f"The column {quoted(name)} has numbers in some files and text in others{where}."
+            )
+        merged.append(a.merged(b).checked(name))
+    return merged
+
+
+def _check_values(column, name, path, row):
+    """Refuse values that distances cannot be made of, and say where they are."""
+    bad, what = None, "a missing value"
+    if column.null_count:
+        bad = column.is_null().to_numpy()
+    elif pa.types.is_floating(column.type):
+        values = column.to_numpy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(values.sum()):
+                bad = ~np.isfinite(values)
+                what = "NaN" if np.isnan(values).any() else "infinity"
+    if bad is not None and bad.any():
+        raise ValueError(
+            f"{path} has {what} in the column {quoted(name)}, the first in row "
+            f"{row + int(np.argmax(bad))}: fill or drop such rows, or leave the column out with "
+            f"--exclude {typed(name)}."
+        )
 
 
 def preprocessing_of(statistics, names, groups, *, scale=True):
@@ -127,7 +163,7 @@ def preprocessing_of(statistics, names, groups, *, scale=True):
 
     Parameters
     ----------
-    statistics : list of list
+    statistics : iterable of list
         For every span, in order, those of the features.
     names : sequence of str
         The features.
@@ -139,14 +175,10 @@ def preprocessing_of(statistics, names, groups, *, scale=True):
     -------
     preprocessing : Preprocessing
     """
-    merged = statistics[0]
-    for own in statistics[1:]:
-        for name, a, b in zip(names, merged, own, strict=True):
-            if type(a) is not type(b):
-                raise ValueError(
-                    f"The column {quoted(name)} has numbers in some files and text in others."
-                )
-        merged = [a.merged(b) for a, b in zip(merged, own, strict=True)]
+    statistics = iter(statistics)
+    merged = next(statistics)
+    for own in statistics:
+        merged = merge_statistics(merged, own, names)
     columns = [own.column(name, scale=scale) for own, name in zip(merged, names, strict=True)]
     return Preprocessing(tuple(columns), scale, groups)
 
