@@ -15,6 +15,7 @@ _PUBLIC = {
     "FairSpectralClustering": "fairanchor.clusterers",
     "FairletClustering": "fairanchor.clusterers",
     "FairnessFirstClustering": "fairanchor.clusterers",
+    "FairnessTargets": "fairanchor._fairness_targets",
     "OneStageFairSpectralClustering": "fairanchor.clusterers",
     "VariationalFairClustering": "fairanchor.clusterers",
     "FairnessWarning": "fairanchor.exceptions",

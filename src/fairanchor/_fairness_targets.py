@@ -37,7 +37,7 @@ class FairnessTargets(BaseEstimator):
 
     Examples
     --------
-    >>> from fairanchor._fairness_targets import FairnessTargets
+    >>> from fairanchor import FairnessTargets
     >>> targets = FairnessTargets(lower={"a": 0.4}, min_size=10)
     >>> targets
     FairnessTargets(lower={'a': 0.4}, min_size=10)
