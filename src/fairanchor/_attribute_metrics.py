@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import check_attributes, check_groups
+from fairanchor._groups import check_attributes, check_groups, column_titles
 from fairanchor._sklearn_compat import check_weights
 
 
@@ -162,7 +162,7 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
         groups.to_public(_count(rows.reshape(-1), groups, len(clusters), weights))
         for groups in attributes
     ]
-    return dict(zip(_titles(sensitive_features, len(tables)), tables, strict=True))
+    return dict(zip(column_titles(sensitive_features, len(tables)), tables, strict=True))
 
 
 def _measure(name):
@@ -215,12 +215,3 @@ def _count(rows, groups, n_clusters, weights):
     cells = rows.astype(np.int64) * groups.n_groups + groups.codes
     counts = np.bincount(cells, weights=weights, minlength=n_clusters * groups.n_groups)
     return counts.reshape(n_clusters, groups.n_groups)
-
-
-def _titles(sensitive_features, n_columns):
-    """Titles of the columns where they have some that differ, else numbers."""
-    names = getattr(sensitive_features, "column_names", None)  # pyarrow's columns are values
-    if names is None:
-        names = getattr(sensitive_features, "columns", None)
-    names = list(range(n_columns)) if names is None else list(names)
-    return names if len(set(names)) == n_columns else list(range(n_columns))

@@ -10,9 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from fairanchor._groups import Attributes
 from fairanchor._sampling import spread_sample
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
+from fairanchor.assignment._limit_rule import proportional_rule
+from fairanchor.clusterers._attribute_report import AttributeReport, unseen_combinations
 from fairanchor.clusterers._base import (
     FairClusterer,
     check_rows,
@@ -23,10 +26,9 @@ from fairanchor.clusterers._fair_lloyd import (
     Settled,
     cost_of,
     distances_to,
-    fair_lloyd,
     plain_lloyd,
-    settle,
 )
+from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
@@ -40,12 +42,13 @@ PLAIN_RUNS = 10
 
 
 class FairKMeans(FairClusterer):
-    """k-means whose clusters all mirror the population's groups.
+    """k-means whose clusters all mirror the population's groups, exactly or up to a tolerance.
 
     Minimises, over labels and centres::
 
         sum_i w_i ||x_i - center[label_i]||^2
         subject to  |N[l, r] - pi_r N_l| < 1   for every cluster l and group r
+        (or, with a tolerance,  (1 - tolerance) pi_r <= N[l, r] / N_l <= pi_r / (1 - tolerance))
 
     where N[l, r] counts group r in cluster l, N_l is the cluster's size and pi_r the group's
     share of the data. Like k-means it finds a local optimum: the assignment step is
@@ -54,8 +57,11 @@ class FairKMeans(FairClusterer):
 
     Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
     and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
-    the cells are met up to the largest weight among a few rows. The cost of an iteration
-    is linear in the number of rows.
+    the cells are met up to the largest weight among a few rows. With a tolerance a cell misses
+    its limits by less than one row, and by none if whole numbers near the linear program's solution
+    allow it; ``worst_violation_`` says what was found. With ``attributes="separate"`` no violation
+    is promised beforehand (nearly always it is below one row), it is reported, and warned about
+    from one row on. The cost of an iteration is linear in the number of rows.
 
     Parameters
     ----------
@@ -74,6 +80,13 @@ default="k-means"
         Largest number of times that the centres move.
     tol : float, default=1e-4
         The iterations end when the cost falls by less than this part of itself.
+    tolerance : float in [0, 1], default=0.0
+        By how much a group's share of a cluster may differ from its share pi of the data: it is in
+        ``[(1 - tolerance) pi, pi / (1 - tolerance)]``. 0 asks for exact proportions, 1 for
+        nothing: plain k-means.
+    attributes : {"intersection", "separate"}, default="intersection"
+        Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
+        combinations, or each is an attribute that the clusters mirror by itself.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -90,7 +103,17 @@ default="k-means"
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of the tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, and the exactly proportional number.
+        Rows in each cell, and the exactly proportional number; with a tolerance or separate
+        attributes, the numbers that were chosen within the limits.
+    worst_violation_ : float
+        By how many rows (how much weight) the worst cell misses its limits.
+    lp_value_ : float
+        Certified: no labels within the limits, fractional ones included, cost less for these
+        centres. ``inertia_ - lp_value_`` is what whole rows cost at most; it is negative where
+        labels gain by missing limits by a part of a row.
+    attribute_groups_, attribute_counts_, attribute_violations_ : dict
+        With ``attributes="separate"``, by the title of the column (or its number): its groups,
+        rows in each cell, and rows by which its worst cell misses its limits.
     balance_ : float
         Smallest group over largest group in the worst cluster.
     inertia_ : float
@@ -122,6 +145,8 @@ default="k-means"
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "attributes": [StrOptions({"intersection", "separate"})],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -134,6 +159,8 @@ default="k-means"
         n_init=10,
         max_iter=100,
         tol=1e-4,
+        tolerance=0.0,
+        attributes="intersection",
         n_jobs=None,
         random_state=None,
     ):
@@ -142,6 +169,8 @@ default="k-means"
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.tolerance = tolerance
+        self.attributes = attributes
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -157,7 +186,7 @@ default="k-means"
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
+            Group of each row; what several columns mean, ``attributes`` says.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 
@@ -179,7 +208,11 @@ default="k-means"
         )
         distinct = distinct_rows(rows)
         samples = stand_in_samples(rows, distinct, least_rows=50 * self.n_clusters)
-        best = self._best_start(rows, distinct, samples, scale)
+        attributes = None
+        if self.attributes == "separate":
+            attributes = Attributes.of(sensitive_features, groups)
+        rule = self._rule(rows, attributes)
+        best = self._best_start(rows, distinct, samples, scale, rule)
         labels = distinct.spread(best.labels, best.split)
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
@@ -207,9 +240,31 @@ default="k-means"
         unit = weights[0] if is_counted and weights is not None else 1.0
         self.targets_ = groups.to_public(best.targets) * unit
         self.inertia_ = best.cost * unit / scale**2
+        self.lp_value_ = bound_of(distinct, best) * unit / scale**2
         self.cost_path_ = np.array(best.cost_path) * unit / scale**2
         self.n_iter_ = best.n_iter
+        if rule is None:
+            rule = proportional_rule(rows.group_sizes, self.n_clusters, 0.0)
+        counts = groups.from_public(self.counts_)
+        report = AttributeReport.of(
+            rule, attributes, counts if unit == 1.0 else counts / unit, best
+        )
+        report.store(self, unit, scale**2)
+        if n_filled == 0:
+            report.warn_if_missed(1.0 if is_counted else float(weights.max()))
         return self
+
+    def _rule(self, rows, attributes):
+        """What is asked for, or None if it is exact proportions of one attribute."""
+        joint = (
+            attributes.joint if attributes is not None and attributes.joint.shape[1] > 1 else None
+        )
+        if self.tolerance == 0.0 and joint is None:
+            return None
+        min_size = 0.0 if rows.is_weighted else 1.0
+        return proportional_rule(
+            rows.group_sizes, self.n_clusters, self.tolerance, min_size=min_size, joint=joint
+        )
 
     def predict(self, X, *, sensitive_features=None):
         """Cluster of new rows, by the centres and the prices of their groups.
@@ -219,7 +274,8 @@ default="k-means"
         X : array-like of shape (n_samples, n_features)
             New rows.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups, all of which must have been seen by ``fit``.
+            Their groups, all of which must have been seen by ``fit``; with separate attributes
+            combinations of them may be new.
 
         Returns
         -------
@@ -255,29 +311,27 @@ default="k-means"
     def _priced_distances(self, X, sensitive_features):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        codes = known_codes(self, sensitive_features, len(X))
-        rows = MemoryRows(X, codes, len(self.groups_), n_jobs=self.n_jobs)
+        extra = unseen_combinations(self, sensitive_features)
+        codes = known_codes(self, sensitive_features, len(X), extra=extra)
+        prices = np.column_stack([self.assignment_prices_, *extra.values()])
+        rows = MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs)
         distances = distances_to(rows, self.cluster_centers_)
-        return distances, distances - self.assignment_prices_.T[codes]
+        return distances, distances - prices.T[codes]
 
-    def _best_start(self, rows, distinct, samples, scale):
+    def _best_start(self, rows, distinct, samples, scale, rule):
         """The cheapest result of all starts, which compete on the smallest sample before."""
-        options = {"max_iter": self.max_iter, "tol": self.tol}
-        min_size = 0.0 if rows.is_weighted else 1.0
+        steps = FairSteps(rule, self.max_iter, self.tol, 0.0 if rows.is_weighted else 1.0)
         first, *larger = samples or [distinct]
         starts = list(self._starts(rows, first, scale))
         finalists = [Settled(start) for start in starts]
         if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
-            settled = [settle(first, start, **options) for start in starts]
+            settled = [steps.settle(first, finalist) for finalist in finalists]
             finalists = _cheapest_different(settled, N_FINALISTS)
         for sample in larger:
-            finalists = [settle(sample, f.centers, free=f.free, **options) for f in finalists]
+            finalists = [steps.settle(sample, finalist) for finalist in finalists]
         if samples:  # on which they were compared
             finalists = _cheapest_different(finalists, 1)
-        results = [
-            fair_lloyd(distinct, f.centers, min_size=min_size, free=f.free, **options)
-            for f in finalists
-        ]
+        results = [steps.follow(distinct, finalist) for finalist in finalists]
         return _cheapest_different(results, 1)[0]
 
     def _starts(self, rows, distinct, scale):
