@@ -202,7 +202,9 @@ def _violation(labels, groups, targets, weights):
 def _n_clusters(targets):
     """Number of clusters of targets that tell them apart; None if they do not."""
     for given in (targets.shares, targets.lower, targets.upper):
-        shape = np.shape(given) if not isinstance(given, dict) and given is not None else ()
+        if isinstance(given, dict):
+            given = np.array(list(given.values()), dtype=np.float64).T
+        shape = () if given is None else np.shape(given)
         if len(shape) == 2:
             return shape[0]
     for given in (targets.min_size, targets.max_size):

@@ -67,9 +67,9 @@ class AttributeReport:
         missed = [violation * unit for violation in self.violations]
         estimator.attribute_violations_ = dict(zip(titles, missed, strict=True))
 
-    def warn_if_missed(self, heaviest=1.0):
+    def warn_if_missed(self):
         """Say so where the worst limit is missed by a row or more."""
-        if max(self.violations) < heaviest:
+        if max(self.violations) < 1.0:
             return
         by_attribute = ""
         if self.attributes is not None:

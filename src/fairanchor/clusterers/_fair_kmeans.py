@@ -250,8 +250,8 @@ default="k-means"
             rule, attributes, counts if unit == 1.0 else counts / unit, best
         )
         report.store(self, unit, scale**2)
-        if n_filled == 0:
-            report.warn_if_missed(1.0 if is_counted else float(weights.max()))
+        if n_filled == 0 and is_counted:
+            report.warn_if_missed()
         return self
 
     def _rule(self, rows, attributes):
