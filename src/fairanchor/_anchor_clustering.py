@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from fairanchor._attributes import Attributes
 from fairanchor._fairness_rule import (
     allowed_cells,
     check_request,
@@ -21,7 +22,7 @@ from fairanchor._fairness_rule import (
     rule_of,
 )
 from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import Attributes, check_groups
+from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
 from fairanchor._scaling import power_of_two_scale

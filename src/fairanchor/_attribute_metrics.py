@@ -10,8 +10,9 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from fairanchor._attributes import column_titles
 from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import check_attributes, check_groups, column_titles
+from fairanchor._groups import check_attributes, check_groups
 from fairanchor._sklearn_compat import check_weights
 
 

@@ -199,7 +199,7 @@ class FairnessTargets(BaseEstimator):
 # What the user gives, as tables.
 
 
-def _named_columns(given):
+def named_columns(given):
     """Names and values of a dict, Series or table with named columns; else None and the array."""
     if isinstance(given, dict):
         return list(given), np.array(list(given.values()), dtype=np.float64).T
@@ -217,7 +217,7 @@ def _check_shares(given, parameter):
     if given is None:
         return
     try:
-        _, values = _named_columns(given)
+        _, values = named_columns(given)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{parameter}={given!r} should hold numbers: {error}.") from None
     if values.ndim not in (1, 2) or values.size == 0:
@@ -234,7 +234,7 @@ def _check_shares(given, parameter):
 
 def _table(given, parameter, names, n_clusters, *, missing):
     """A row per cluster and a column per name; ``missing=None`` requires all names."""
-    given_names, values = _named_columns(given)
+    given_names, values = named_columns(given)
     if values.ndim == 2 and len(values) != n_clusters:
         raise ValueError(
             f"{parameter} has {len(values)} rows, but there are {n_clusters} clusters: expected a "
@@ -309,7 +309,7 @@ def _sizes(given, parameter, n_clusters, default):
 def _is_same(a, b):
     if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
         return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
-    names_a, values_a = _named_columns(a)
-    names_b, values_b = _named_columns(b)
+    names_a, values_a = named_columns(a)
+    names_b, values_b = named_columns(b)
     same_shape = values_a.shape == values_b.shape
     return names_a == names_b and same_shape and np.array_equal(values_a, values_b, equal_nan=True)

@@ -100,72 +100,11 @@ def check_attributes(sensitive_features, n_rows):
     if sensitive_features is None:
         return [_one_group(n_rows)]
     attributes = []
-    for title, values in _columns(sensitive_features):
+    for title, values in columns_of(sensitive_features):
         codes, names = _encode_column(values, title, missing="error")
         _check_n_rows(codes, n_rows)
         attributes.append(_canonical(codes, names))
     return attributes
-
-
-@dataclass(frozen=True)
-class Attributes:
-    """Several sensitive columns, each an attribute by itself, whose combinations are the groups.
-
-    Attributes
-    ----------
-    titles : list
-        Titles of the columns, or their numbers where they have none.
-    names : list of ndarray, dtype object
-        Sorted names of each attribute's groups.
-    joint : ndarray of shape (n_groups, n_attributes)
-        For each combination that occurs, in canonical order, its group in each attribute.
-    """
-
-    titles: list
-    names: list
-    joint: np.ndarray
-
-    @classmethod
-    def of(cls, sensitive_features, groups):
-        """The columns of ``sensitive_features`` of which `groups` are the combinations."""
-        n_columns = 1 if sensitive_features is None else len(_columns(sensitive_features))
-        rows = [(name,) for name in groups.names] if n_columns == 1 else list(groups.names)
-        names = [sorted_names(list(dict.fromkeys(values))) for values in zip(*rows, strict=True)]
-        places = [{name: code for code, name in enumerate(own)} for own in names]
-        joint = [[place[value] for place, value in zip(places, row, strict=True)] for row in rows]
-        listed = []
-        for own in names:
-            listed.append(np.empty(len(own), dtype=object))
-            listed[-1][:] = own
-        titles = column_titles(sensitive_features, n_columns)
-        return cls(titles, listed, np.array(joint, dtype=np.int64))
-
-    @property
-    def joint_of_several(self):
-        """``joint``, or None if there is one attribute only, whose groups are the groups."""
-        return self.joint if self.joint.shape[1] > 1 else None
-
-    def codes_of(self, name):
-        """Group in each attribute of a combination, seen or not; None if one is unknown."""
-        values = name if isinstance(name, tuple) and len(self.names) > 1 else (name,)
-        if len(values) != len(self.names):
-            return None
-        codes = [_place_of(value, own) for value, own in zip(values, self.names, strict=True)]
-        return None if None in codes else codes
-
-
-def _place_of(value, names):
-    listed = names.tolist()
-    return listed.index(value) if value in listed else None
-
-
-def column_titles(sensitive_features, n_columns):
-    """Titles of the columns where they have some that differ, else numbers."""
-    names = getattr(sensitive_features, "column_names", None)  # pyarrow's columns are values
-    if names is None:
-        names = getattr(sensitive_features, "columns", None)
-    names = list(range(n_columns)) if names is None else list(names)
-    return names if len(set(names)) == n_columns else list(range(n_columns))
 
 
 def encode_names(sensitive_features, *, missing="error"):
@@ -177,7 +116,7 @@ def encode_names(sensitive_features, *, missing="error"):
     names : list
         ``names[code]`` is the group's name; a tuple when there are several columns.
     """
-    columns = _columns(sensitive_features)
+    columns = columns_of(sensitive_features)
     encoded = [_encode_column(values, title, missing) for title, values in columns]
     if len(encoded) == 1:
         return encoded[0]
@@ -268,7 +207,7 @@ def sorted_names(names):
     return [names[k] for k in order]
 
 
-def _columns(sensitive_features):
+def columns_of(sensitive_features):
     """Pairs (title, one-dimensional array of values), one per sensitive column."""
     table = sensitive_features
     if hasattr(table, "collect") and not hasattr(table, "__len__"):

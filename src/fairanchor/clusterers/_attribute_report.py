@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._groups import Attributes, encode_names
+from fairanchor._attributes import Attributes
+from fairanchor._groups import encode_names
 from fairanchor.exceptions import FairnessWarning
 
 

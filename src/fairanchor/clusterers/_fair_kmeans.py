@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairanchor._groups import Attributes
+from fairanchor._attributes import Attributes
 from fairanchor._sampling import spread_sample
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
