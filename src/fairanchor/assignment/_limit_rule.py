@@ -191,8 +191,16 @@ def bound_of_prices(rows, scores, prices):
     return own.prefer((prices @ shares)[:, None] - prices)[0]
 
 
-def incumbent_of(labels, split, counts, prices):
-    """Labels that come from elsewhere, as an incumbent."""
+def incumbent_of(rows, labels, split, prices):
+    """Labels of `MemoryRows` that come from elsewhere, as an incumbent."""
+    counts = np.zeros(prices.shape)
+    np.add.at(counts, (labels, rows.group_codes), rows.weights)
+    for row, parts in split.items():
+        counts[labels[row], rows.group_codes[row]] -= rows.weights[row]
+        for cluster, number in parts:
+            counts[cluster, rows.group_codes[row]] += number
+    if not rows.is_weighted:
+        counts = np.rint(counts).astype(np.int64)
     return FairAssignment(labels, counts, prices, np.nan, np.nan, np.nan, [], split)
 
 

@@ -5,13 +5,10 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._attributes import Attributes
-from fairanchor._sampling import spread_sample
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
 from fairanchor.assignment._limit_rule import proportional_rule
@@ -26,19 +23,15 @@ from fairanchor.clusterers._fair_lloyd import (
     Settled,
     cost_of,
     distances_to,
-    plain_lloyd,
 )
 from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
+from fairanchor.clusterers._starts import cheapest_different, starting_centers
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
-# Rows from which seeds are drawn.
-SEEDING_ROWS = 20_000
 # Distinct rows up to which all starts are followed to the end, and how many beyond.
 EXACT_ROWS = 2_000
 N_FINALISTS = 3
-# Least number of runs of plain k-means.
-PLAIN_RUNS = 10
 
 
 class FairKMeans(FairClusterer):
@@ -195,6 +188,31 @@ default="k-means"
         self : object
             The fitted estimator.
         """
+        self._fit(X, sensitive_features, sample_weight)
+        return self
+
+    @with_one_blas_thread
+    def _fit_after(self, before, X, sensitive_features, sample_weight=None):
+        """`fit` that may go on from where another fit of the same rows ended.
+
+        Parameters
+        ----------
+        before : LloydResult or None
+            Of the fit with a smaller tolerance.
+        X, sensitive_features, sample_weight : array-like
+            As in `fit`.
+
+        Returns
+        -------
+        result : LloydResult
+            For the next fit.
+        is_warm : bool
+            Whether going on was better than a fresh start.
+        """
+        self._validate_params()
+        return self._fit(X, sensitive_features, sample_weight, before)
+
+    def _fit(self, X, sensitive_features, sample_weight, before=None):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         scale = power_of_two_scale(X)
         # Equal weights are counts in another unit, and counts can be met exactly.
@@ -212,7 +230,9 @@ default="k-means"
         if self.attributes == "separate":
             attributes = Attributes.of(sensitive_features, groups)
         rule = self._rule(rows, attributes)
-        best = self._best_start(rows, distinct, samples, scale, rule)
+        best, is_warm = self._best_start(rows, distinct, samples, scale, rule), False
+        if before is not None:
+            best, is_warm = self._steps(rule, rows).better_of(distinct, best, before)
         labels = distinct.spread(best.labels, best.split)
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
@@ -235,24 +255,27 @@ default="k-means"
                 stacklevel=2,
             )
         self._store_labels(labels, groups, weights)
-        self.cluster_centers_ = best.centers / scale
-        self.assignment_prices_ = groups.to_public(best.prices) / scale**2
         unit = weights[0] if is_counted and weights is not None else 1.0
-        self.targets_ = groups.to_public(best.targets) * unit
-        self.inertia_ = best.cost * unit / scale**2
-        self.lp_value_ = bound_of(distinct, best) * unit / scale**2
-        self.cost_path_ = np.array(best.cost_path) * unit / scale**2
-        self.n_iter_ = best.n_iter
+        self._store_result(best, bound_of(distinct, best), groups, scale, unit)
         if rule is None:
             rule = proportional_rule(rows.group_sizes, self.n_clusters, 0.0)
         counts = groups.from_public(self.counts_)
-        report = AttributeReport.of(
-            rule, attributes, counts if unit == 1.0 else counts / unit, best
-        )
+        counts = counts if unit == 1.0 else counts / unit
+        report = AttributeReport.of(rule, attributes, counts, best)
         report.store(self, unit, scale**2)
         if n_filled == 0 and is_counted:
             report.warn_if_missed()
-        return self
+        return best, is_warm
+
+    def _store_result(self, best, bound, groups, scale, unit):
+        """Attributes of the assignment to centres, in the user's units."""
+        self.cluster_centers_ = best.centers / scale
+        self.assignment_prices_ = groups.to_public(best.prices) / scale**2
+        self.targets_ = groups.to_public(best.targets) * unit
+        self.inertia_ = best.cost * unit / scale**2
+        self.lp_value_ = bound * unit / scale**2
+        self.cost_path_ = np.array(best.cost_path) * unit / scale**2
+        self.n_iter_ = best.n_iter
 
     def _rule(self, rows, attributes):
         """What is asked for, or None if it is exact proportions of one attribute."""
@@ -318,75 +341,21 @@ default="k-means"
         distances = distances_to(rows, self.cluster_centers_)
         return distances, distances - prices.T[codes]
 
+    def _steps(self, rule, rows):
+        return FairSteps(rule, self.max_iter, self.tol, 0.0 if rows.is_weighted else 1.0)
+
     def _best_start(self, rows, distinct, samples, scale, rule):
         """The cheapest result of all starts, which compete on the smallest sample before."""
-        steps = FairSteps(rule, self.max_iter, self.tol, 0.0 if rows.is_weighted else 1.0)
+        steps = self._steps(rule, rows)
         first, *larger = samples or [distinct]
-        starts = list(self._starts(rows, first, scale))
+        starts = list(starting_centers(self, rows, first, scale))
         finalists = [Settled(start) for start in starts]
         if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
             settled = [steps.settle(first, finalist) for finalist in finalists]
-            finalists = _cheapest_different(settled, N_FINALISTS)
+            finalists = cheapest_different(settled, N_FINALISTS)
         for sample in larger:
             finalists = [steps.settle(sample, finalist) for finalist in finalists]
         if samples:  # on which they were compared
-            finalists = _cheapest_different(finalists, 1)
+            finalists = cheapest_different(finalists, 1)
         results = [steps.follow(distinct, finalist) for finalist in finalists]
-        return _cheapest_different(results, 1)[0]
-
-    def _starts(self, rows, distinct, scale):
-        """Centres to start from: seeds are drawn from all rows, and settle on some."""
-        if not isinstance(self.init, str):
-            centers = check_array(self.init, dtype=np.float64, copy=True)
-            expected = (self.n_clusters, rows.n_features)
-            if centers.shape != expected:
-                raise ValueError(
-                    f"init has shape {centers.shape}, expected (n_clusters, n_features)="
-                    f"{expected}: one centre per cluster."
-                )
-            yield centers * scale
-            return
-        random_state = check_random_state(self.random_state)
-        if self.init == "random":
-            for _ in range(self.n_init):
-                shares = rows.weights / rows.total
-                if np.count_nonzero(shares) < self.n_clusters:
-                    shares = None  # rows without weight have to serve as well
-                chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False, p=shares)
-                yield rows.X[chosen]
-            return
-        if self.init == "k-means++":
-            for _ in range(self.n_init):
-                yield self._seeds(rows, random_state)
-            return
-        options = {"max_iter": self.max_iter, "tol": self.tol}
-        # Plain k-means is run at least so often that its best is good.
-        seeds = [self._seeds(rows, random_state) for _ in range(max(self.n_init, PLAIN_RUNS))]
-        plain = [Settled(*plain_lloyd(distinct, centers, **options)) for centers in seeds]
-        for settled in _cheapest_different(plain, self.n_init):
-            yield settled.centers
-
-    def _seeds(self, rows, random_state):
-        chosen = spread_sample(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
-        return kmeans_plusplus(
-            rows.X[chosen],
-            self.n_clusters,
-            sample_weight=rows.weights[chosen],
-            random_state=random_state,
-        )[0]
-
-
-def _cheapest_different(candidates, at_most):
-    """The cheapest candidates, the first of those that cost the same.
-
-    Starts that come to the same clusters number them differently, and rounding errors, hence
-    the units of the data, must not decide between them.
-    """
-    levels = []  # of equal cost: the cost, and the first candidate that has it
-    for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
-        cost = candidates[k].cost
-        if levels and cost <= levels[-1][0] * (1 + 1e-9):
-            levels[-1][1] = min(levels[-1][1], k)
-        else:
-            levels.append([cost, k])
-    return [candidates[k] for _, k in levels[:at_most]]
+        return cheapest_different(results, 1)[0]

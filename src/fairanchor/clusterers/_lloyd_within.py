@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairanchor.assignment._limit_rule import LimitRule, bound_of_prices
+from fairanchor.assignment._limit_rule import LimitRule, bound_of_prices, incumbent_of
 from fairanchor.assignment._tolerance import FairAssignment
 from fairanchor.clusterers._fair_lloyd import (
     LloydResult,
@@ -159,6 +159,25 @@ class FairSteps:
         if self.rule is None:
             return fair_lloyd(rows, at.centers, min_size=self.min_size, free=at.free, **options)
         return lloyd_within(rows, at.centers, self.rule, start=at.free, **options)
+
+    def better_of(self, rows, result, before):
+        """A result, or what comes of going on from another one for tighter limits.
+
+        Returns
+        -------
+        better : LloydWithinLimits
+        is_other : bool
+        """
+        options = {"max_iter": self.max_iter, "tol": self.tol}
+        incumbent = getattr(before, "assignment", None)
+        start = None if incumbent is None else incumbent.multipliers
+        if incumbent is None:
+            incumbent = incumbent_of(rows, before.labels, before.split, before.prices)
+        other = lloyd_within(
+            rows, before.centers, self.rule, start=start, incumbent=incumbent, **options
+        )
+        costs = [(own.assignment.violation, own.cost) for own in (other, result)]
+        return (other, True) if costs[0] <= costs[1] else (result, False)
 
 
 def bound_of(rows, result):
