@@ -1,5 +1,7 @@
 """The framework with a tolerance, limits, and several attributes each by itself."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -8,11 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairanchor import AnchorFairClustering, FairnessTargets, FairnessWarning
+from fairanchor import (
+    AnchorFairClustering,
+    FairKMeans,
+    FairnessTargets,
+    FairnessWarning,
+    datasets,
+)
 from fairanchor._fairness_rule import nearest_targets
 from fairanchor.assignment._limit_rule import proportional_rule
 from fairanchor.graph import AnchorGraphProblem
-from fairanchor.metrics import worst_violation
+from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
 from fairanchor.rows import MemoryRows, _chunks
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -268,6 +276,28 @@ def test_more_attributes_than_can_be_met_are_reported_with_the_least_violation()
     assert list(model.attribute_violations_.values()) == missed
     assert model.worst_violation_ == max(missed) == 1.0
     assert any("misses its limit by 1 rows" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*were dissolved:fairanchor.FairnessWarning")
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_sex_and_race_of_the_census_are_both_mirrored_in_seconds(data_dir, estimator):
+    sex, race = (
+        datasets.load_kdd_census_income(data_dir, sensitive=name) for name in ("sex", "race")
+    )
+    X = np.asarray(sex.data, dtype=np.float64)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    columns = pd.DataFrame(
+        {"sex": np.asarray(sex.sensitive_features), "race": np.asarray(race.sensitive_features)}
+    )
+    started = time.process_time()
+    model = estimator(5, attributes="separate", random_state=0)
+    model.fit(X, sensitive_features=columns)
+    assert time.process_time() - started < 60
+    scores = attribute_relative_balance_scores(model.labels_, sensitive_features=columns)
+    for title, score in scores.items():
+        assert model.attribute_violations_[title] < 1.0
+        assert score >= 1 - 2 / model.attribute_counts_[title].min()
 
 
 # Where the rows are

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairanchor.assignment._cell_program import solve_by_prices
 from fairanchor.assignment._price_newton import smoothed_start
 from fairanchor.assignment._several_attributes import assign_by_attributes
 from fairanchor.assignment._share_limits import LimitRows, ShareLimits
@@ -124,12 +125,12 @@ class LimitRule:
         return replace(result, **changes)
 
     def estimate(self, rows, scores, start=None):
-        """Labels that keep the limits nearly, at a fraction of the work.
+        """Labels that keep the limits but for the rows that the linear program splits.
 
         Returns
         -------
         bound : float
-            No labels within the limits cost less.
+            Value of the program: no labels within the limits cost less.
         labels : ndarray of shape (n_rows,)
         start : list of ndarray
             For the next estimate, or for `assign`.
@@ -141,10 +142,12 @@ class LimitRule:
             bound, _, labels, _ = own.prefer(np.zeros(constraints.shape))
             return bound, labels, None
         begin = None if start is None else limit_rows.from_tables(start)
-        multipliers = smoothed_start(own, constraints, begin)
-        value, _, labels, _ = own.prefer(constraints.prices(multipliers))
-        bound = value - float(constraints.right @ multipliers)
-        return bound, labels, limit_rows.to_tables(multipliers, list(self.limits))
+        begin = smoothed_start(own, constraints, begin)
+        # What is only smoothed can be far off where a group is small.
+        solution = solve_by_prices(own, constraints, begin)
+        labels = own.prefer(solution.prices)[2]
+        tables = limit_rows.to_tables(solution.multipliers, list(self.limits))
+        return solution.bound, labels, tables
 
 
 def proportional_rule(group_sizes, n_clusters, tolerance, *, min_size=0.0, joint=None):

@@ -25,7 +25,7 @@ from fairanchor.clusterers._fair_lloyd import (
     distances_to,
 )
 from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
-from fairanchor.clusterers._starts import cheapest_different, starting_centers
+from fairanchor.clusterers._starts import cheapest_different, competing_rows, starting_centers
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
@@ -347,6 +347,9 @@ default="k-means"
     def _best_start(self, rows, distinct, samples, scale, rule):
         """The cheapest result of all starts, which compete on the smallest sample before."""
         steps = self._steps(rule, rows)
+        if rule is not None and not samples:
+            sample = competing_rows(distinct)
+            samples = [] if sample is distinct else [sample]
         first, *larger = samples or [distinct]
         starts = list(starting_centers(self, rows, first, scale))
         finalists = [Settled(start) for start in starts]

@@ -5,13 +5,15 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from fairanchor._sampling import spread_sample
+from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.clusterers._fair_lloyd import Settled, plain_lloyd
 
 # Rows from which seeds are drawn.
 SEEDING_ROWS = 20_000
 # Least number of runs of plain k-means.
 PLAIN_RUNS = 10
+# Rows on which starts compete where each step is a linear program.
+COMPETING_ROWS = 4_000
 
 
 def starting_centers(estimator, rows, distinct, scale):
@@ -71,6 +73,29 @@ def _seeds(rows, n_clusters, random_state):
         sample_weight=rows.weights[chosen],
         random_state=random_state,
     )[0]
+
+
+def competing_rows(rows):
+    """Some of the rows of each group, which weigh as much as all of it; or all, if these are few.
+
+    Parameters
+    ----------
+    rows : MemoryRows
+
+    Returns
+    -------
+    sample : MemoryRows
+    """
+    if rows.n_rows <= 2 * COMPETING_ROWS:
+        return rows
+    chosen, weights = [], []
+    for own in rows.members:
+        share = COMPETING_ROWS * len(own) // rows.n_rows
+        quota = max(share, COMPETING_ROWS // (4 * rows.n_groups), 1)
+        places, own_weights = spread_sample_by_weight(rows.weights[own], quota)
+        chosen.append(own[places])
+        weights.append(own_weights)
+    return rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))
 
 
 def cheapest_different(candidates, at_most):
