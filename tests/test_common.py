@@ -18,7 +18,9 @@ from fairanchor import (
 ESTIMATORS = [
     AnchorFairClustering(n_clusters=3),
     AnchorFairClustering(n_clusters=3, clusterer="spfc", anchors="fdas", refine=0),
+    AnchorFairClustering(n_clusters=3, tolerance=0.2),
     FairKMeans(n_clusters=3),
+    FairKMeans(n_clusters=3, tolerance=0.2),
     FairSpectralClustering(n_clusters=3),
     OneStageFairSpectralClustering(n_clusters=3),
     VariationalFairClustering(n_clusters=3),
