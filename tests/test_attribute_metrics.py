@@ -6,16 +6,15 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 
-from fairanchor import metrics
-from fairanchor._attribute_metrics import (
+from fairanchor import FairnessTargets, metrics
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.metrics import (
     attribute_balance_scores,
     attribute_mnce_scores,
     attribute_relative_balance_scores,
     cost_ratio_score,
     worst_violation,
 )
-from fairanchor._fairness_targets import FairnessTargets
-from fairanchor.exceptions import FairnessWarning
 
 
 @pytest.fixture

@@ -18,7 +18,9 @@ from fairanchor import (
 ESTIMATORS = [
     AnchorFairClustering(n_clusters=3),
     AnchorFairClustering(n_clusters=3, clusterer="spfc", anchors="fdas", refine=0),
+    AnchorFairClustering(n_clusters=3, tolerance=0.2),
     FairKMeans(n_clusters=3),
+    FairKMeans(n_clusters=3, tolerance=0.2),
     FairSpectralClustering(n_clusters=3),
     OneStageFairSpectralClustering(n_clusters=3),
     VariationalFairClustering(n_clusters=3),
@@ -86,7 +88,7 @@ def with_groups(estimator):
     # Pickling looks classes up by their module and name.
     grouped.__qualname__ = grouped.__name__ = f"{base.__name__}WithGroups"
     grouped.__module__ = __name__
-    globals()[grouped.__name__] = grouped
+    grouped = globals().setdefault(grouped.__name__, grouped)
     parameters = {**estimator.get_params(deep=False)}
     if "unknown_groups" in parameters:
         parameters["unknown_groups"] = "blind"

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.base import clone
 
-from fairanchor._fairness_targets import FairnessTargets
+from fairanchor import FairnessTargets
 from fairanchor._groups import check_groups
 from fairanchor.assignment._tolerance import assign_within_limits
 

@@ -13,7 +13,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.exceptions import NotFittedError
 
 import fairanchor._model_file as model_file
-from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor import AnchorFairClustering, FairKMeans, FairnessTargets
 from fairanchor._model import AnchorModel
 from fairanchor._model_file import UnavailableClusterer, load_model, save_model
 from fairanchor.tables import GroupRule, Preprocessing
@@ -23,6 +23,7 @@ X = RNG.normal(size=(400, 4))
 NEW = RNG.normal(size=(100, 4))
 GROUPS = np.array(["a", "b", "c"])[np.arange(400) % 3]
 NEW_GROUPS = GROUPS[:100]
+TWO_COLUMNS = pd.DataFrame({"letter": GROUPS, "digit": np.arange(400) % 2})
 
 
 def fitted(X=X, groups=GROUPS, **parameters):
@@ -55,6 +56,21 @@ SETTINGS = {
     },
     "admm": {"solver": "admm", "refine": 0, "tol": 0.5},
     "one group": {"groups": np.zeros(400)},
+    "tolerance": {"tolerance": 0.1},
+    "tolerance, not refined": {"tolerance": 0.1, "refine": 0},
+    "sized by the data": {"fairness": "anchors_sized"},
+    "limits by name": {"fairness": FairnessTargets(lower={"a": 0.3}, min_size=50)},
+    "limits by cluster": {
+        "fairness": FairnessTargets(upper=pd.DataFrame({"a": [0.4, np.nan, 0.3]}), max_size=300)
+    },
+    "separate attributes": {"groups": TWO_COLUMNS, "attributes": "separate"},
+    "separate limits, not refined": {
+        "groups": TWO_COLUMNS,
+        "attributes": "separate",
+        "fairness": [FairnessTargets(tolerance=0.2), FairnessTargets(min_size=20)],
+        "refine": 0,
+    },
+    "one separate attribute": {"attributes": "separate"},
 }
 
 
@@ -105,6 +121,34 @@ def test_attributes_and_parameters_are_kept(saved):
         np.testing.assert_equal(getattr(loaded, name), getattr(model, name))
     assert not left_out & set(vars(loaded))
     assert_array_equal(loaded.get_feature_names_out(), model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("case", [case for case in SETTINGS if "limit" in case or "separ" in case])
+def test_limits_and_separate_attributes_are_kept(tmp_path, case):
+    options = dict(SETTINGS[case])
+    groups = options.pop("groups", GROUPS)
+    model = fitted(groups=groups, **options)
+    save_model(model, tmp_path / "m.npz")
+    loaded = load_model(tmp_path / "m.npz")
+    assert loaded.fairness == model.fairness
+    for name in ("tolerance", "attributes", "worst_violation_", "assignment_gap_"):
+        assert getattr(loaded, name) == getattr(model, name)
+    for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
+        assert hasattr(loaded, name) == (model.attributes == "separate")
+        np.testing.assert_equal(getattr(loaded, name, None), getattr(model, name, None))
+    save_model(loaded, tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "m.npz").read_bytes()
+
+
+@pytest.mark.parametrize("refine", [0, 5])
+def test_combinations_that_were_not_seen_are_predicted_as_before_saving(tmp_path, refine):
+    unseen = (TWO_COLUMNS["letter"] == "a") & (TWO_COLUMNS["digit"] == 1)
+    seen = ~unseen.to_numpy()
+    model = fitted(X[seen], TWO_COLUMNS[seen], attributes="separate", refine=refine)
+    save_model(model, tmp_path / "m.npz")
+    loaded = load_model(tmp_path / "m.npz")
+    expected = model.predict(X, sensitive_features=TWO_COLUMNS)
+    assert_array_equal(loaded.predict(X, sensitive_features=TWO_COLUMNS), expected)
 
 
 def test_a_loaded_model_can_be_saved_again_to_the_same_bytes(saved, tmp_path):

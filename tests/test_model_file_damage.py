@@ -139,6 +139,25 @@ FORGED = {
     "wrong shape": (set_array("model.prices", lambda a: a[:, :2]), r"shape \[3, 2\], expected"),
     "overflow": (set_array("model.anchors", lambda a: a * 1e200), "too large to be multiplied"),
     "missing array": (lambda m, a: a.pop("model.prices"), "its arrays are"),
+    "separate is no record": (set_to("separate", 3), "its separate attributes are 3"),
+    "no titles": (set_to("separate", {"titles": []}), "have no titles"),
+    "no violations": (set_to("separate", {"titles": ["t"]}), "miss their limits by None"),
+    "other limits": (
+        set_in("parameters", "fairness", {"dict": [["Magic", 1]]}),
+        r"of the kinds \['Magic'\]",
+    ),
+    "bad limits": (
+        set_in("parameters", "fairness", {"dict": [["FairnessTargets", {"dict": [["x", 1]]}]]}),
+        "unexpected keyword argument 'x'",
+    ),
+    "missing separate": (
+        set_to("separate", {"titles": ["t"], "violations": [0.0], "priced": False}),
+        "its arrays are",
+    ),
+    "two titles for one part": (
+        set_to("separate", {"titles": ["t", "u"], "violations": [0.0, 0.0], "priced": False}),
+        "2 columns, but names of groups have 1 parts",
+    ),
     "one more array": (lambda m, a: a.update(extra=np.zeros(3)), "its arrays are .*'extra'"),
 }
 

@@ -21,6 +21,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402  the backend comes first
 
 from fairanchor import AnchorFairClustering, plotting  # noqa: E402
+from fairanchor._fairness_path import FairnessPath
 from fairanchor._plots._names import display_name  # noqa: E402
 from fairanchor._plots._tables import composition_of, fold_small_groups  # noqa: E402
 from fairanchor.datasets import make_zafar  # noqa: E402
@@ -297,6 +298,31 @@ def test_names_become_one_visible_line(value, text):
 
 # Bad input
 
+
+def path_of(costs):
+    """A path of these costs from tight to loose."""
+    places = np.linspace(0, 1, len(costs))
+    names = ("tolerance", "relative_balance", "cost")
+    values = zip(places, 1 - places / 2, costs, strict=True)
+    return FairnessPath([dict(zip(names, own, strict=True)) for own in values], [])
+
+
+def test_the_path_is_drawn_relative_to_its_loosest_tolerance():
+    ax = plotting.plot_fairness_path(path_of([30.0, 24.0, 20.0]))
+    [line] = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), [1.5, 1.2, 1.0])
+    np.testing.assert_allclose(line.get_xdata(), [1.0, 0.75, 0.5])
+    assert [text.get_text() for text in ax.texts] == ["tolerance 0", "0.5", "1"]
+    assert ax.get_ylabel() == "cost, tolerance 1 = 1"
+
+
+def test_points_of_a_path_that_fall_together_have_one_name():
+    records = path_of([20.0, 20.0]).records
+    records[1]["relative_balance"] = 0.999
+    ax = plotting.plot_fairness_path(FairnessPath(records, []))
+    assert [text.get_text() for text in ax.texts] == ["tolerance 0"]
+
+
 BAD_INPUT = [
     (lambda: plotting.plot_composition([0, 1]), "sensitive_features is None"),
     (lambda: plotting.plot_composition([0, 1], ["a"]), "has 1 rows, labels has 2"),
@@ -331,6 +357,8 @@ BAD_INPUT = [
     (lambda: plotting.plot_profiles([[0.0]], ["gold"]), "whole numbers from 0"),
     (lambda: plotting.plot_anchors([[0.0]], masses=[-1.0]), "no negative number"),
     (lambda: plotting.plot_convergence([]), "0 record"),
+    (lambda: plotting.plot_fairness_path([1.0]), "expected what fairness_path returns"),
+    (lambda: plotting.plot_fairness_path(path_of([0.0])), "The loosest tolerance costs 0"),
 ]
 
 

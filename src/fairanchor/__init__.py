@@ -15,10 +15,14 @@ _PUBLIC = {
     "FairSpectralClustering": "fairanchor.clusterers",
     "FairletClustering": "fairanchor.clusterers",
     "FairnessFirstClustering": "fairanchor.clusterers",
+    "FairnessTargets": "fairanchor._fairness_targets",
     "OneStageFairSpectralClustering": "fairanchor.clusterers",
     "VariationalFairClustering": "fairanchor.clusterers",
     "FairnessWarning": "fairanchor.exceptions",
+    "clusters_path": "fairanchor._fairness_path",
+    "fairness_path": "fairanchor._fairness_path",
     "load_model": "fairanchor._model_file",
+    "suggest_tolerance": "fairanchor._fairness_path",
 }
 
 __all__ = sorted(_PUBLIC)

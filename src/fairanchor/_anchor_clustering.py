@@ -12,6 +12,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from fairanchor._attributes import Attributes
+from fairanchor._fairness_rule import (
+    allowed_cells,
+    check_request,
+    has_limits,
+    is_limits,
+    nearest_targets,
+    rule_of,
+)
+from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
@@ -31,6 +41,7 @@ from fairanchor.anchors import (
     select_anchors,
 )
 from fairanchor.assignment._propagate import ASSIGNMENTS
+from fairanchor.clusterers._attribute_report import AttributeReport, unseen_combinations
 from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
 from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
@@ -90,6 +101,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
     4. *propagation*: the weights on each cluster's anchors are soft labels, and a
        transportation problem turns them into labels with exact counts.
 
+    A tolerance or limits (`FairnessTargets`) take the place of targets in steps 3 and 4: the graph
+    gets the targets within them that change it least, the labels are the best within them.
+
     *Guaranteed for the labels* with ``assignment="balanced"``: cluster sizes and group sizes
     are exact, and every cell of the table clusters × groups is its target, rounded up or
     down. With ``fairness="population"`` the target is the population's composition, so no
@@ -123,18 +137,27 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
         that stand for hardly any are left out), or all alike as in the paper.
     alpha : float, default=10.0
         Ridge weight of the anchor graph, in squared units of the features.
-    fairness : {"population", "anchors", "paper"} or array of shape (n_clusters, n_groups), \
-default="population"
+    fairness : {"population", "anchors", "anchors_sized", "paper"}, array of shape \
+(n_clusters, n_groups), or FairnessTargets, default="population"
         The targets: every cluster mirrors the population; each group is spread over the
-        clusters as its anchors are; the paper's literal form (infeasible unless quotas are
-        proportional, so it needs ``solver="admm"``); or a table of sample counts.
+        clusters as its anchors are; the same fitted to the sizes that the anchors stand for; the
+        paper's literal form (infeasible unless quotas are proportional, so it needs
+        ``solver="admm"``); or a table of sample counts. `FairnessTargets` are limits on shares
+        and sizes in place of targets; with separate attributes a list of them, one per column.
+    tolerance : float in [0, 1], default=0.0
+        By how much a group's share of a cluster may differ from the share s that ``fairness``
+        asks for: it is in ``[(1 - tolerance) s, s / (1 - tolerance)]``, and sizes are free.
+        0 asks for the targets themselves, 1 for nothing.
+    attributes : {"intersection", "separate"}, default="intersection"
+        Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
+        combinations, or each is an attribute that the clusters mirror by itself.
     assignment : {"balanced", "argmax"}, default="balanced"
         Exact counts, or each row's largest soft label, which keeps no promise.
     refine : int or "auto", default="auto"
         Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others. On
         large tables as many are taken on samples before, which leaves few for all rows.
-        With the population as target the sizes are free in these steps. They change the labels,
-        not the anchor graph and its soft labels.
+        With the population as target, a tolerance or limits the sizes are free in these steps,
+        otherwise the targets stay. They change the labels, not the anchor graph's soft labels.
     min_cluster_size : float or "auto", default="auto"
         Least number of rows of a cluster: by default ``max(20 n / smallest group, 0.005 n)``, at
         most ``n / (2 n_clusters)``. Targets copied from anchors, or given, can be smaller; a
@@ -168,7 +191,12 @@ default="population"
     balance_ : float
         Smallest group over largest group in the worst cluster.
     worst_violation_ : float
-        Largest ``|counts_ - targets_|``, in samples; below 1 with ``assignment="balanced"``.
+        Largest ``|counts_ - targets_|``, in samples; below 1 with ``assignment="balanced"``. With a
+        tolerance, limits or separate attributes: by how many samples the worst cell misses its
+        limits (``targets_`` are then the numbers chosen within them).
+    attribute_groups_, attribute_counts_, attribute_violations_ : dict
+        With ``attributes="separate"``, by the title of the column (or its number): its groups,
+        rows in each cell, and rows by which its worst cell misses its limits.
     anchor_indices_, anchors_, anchor_masses_, anchor_labels_ : ndarrays
         Rows chosen as anchors, their features, the weight each stands for, their clusters.
     clusterer_ : estimator or None
@@ -186,7 +214,9 @@ default="population"
     mass_error_ : float
         Largest error of a cell's soft mass against the targets of the anchor graph, in samples.
     duality_gap_, assignment_gap_ : float
-        Certificates of the anchor graph and of the assignment; both are zero at an optimum.
+        Certificates of the anchor graph and of the assignment; both are zero at an optimum. Within
+        limits the second is what the labels cost more than the linear program over fractional
+        labels, for the same soft labels or centres.
     converged_ : bool
         Whether the anchor graph met its tolerance.
     n_iter_ : int
@@ -223,7 +253,9 @@ default="population"
         "quotas": [StrOptions({"balanced", "paper"})],
         "anchor_weights": [StrOptions({"mass", "uniform"})],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "fairness": [StrOptions(set(TARGETS)), "array-like"],
+        "fairness": [StrOptions(set(TARGETS)), "array-like", FairnessTargets],
+        "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "attributes": [StrOptions({"intersection", "separate"})],
         "assignment": [StrOptions(set(ASSIGNMENTS))],
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "min_cluster_size": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -247,6 +279,8 @@ default="population"
         anchor_weights="mass",
         alpha=10.0,
         fairness="population",
+        tolerance=0.0,
+        attributes="intersection",
         assignment="balanced",
         refine="auto",
         min_cluster_size="auto",
@@ -266,6 +300,8 @@ default="population"
         self.anchor_weights = anchor_weights
         self.alpha = alpha
         self.fairness = fairness
+        self.tolerance = tolerance
+        self.attributes = attributes
         self.assignment = assignment
         self.refine = refine
         self.min_cluster_size = min_cluster_size
@@ -327,9 +363,9 @@ default="population"
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection. Without it all rows are
-            one group, and a warning says so. For datasets and Dask DataFrames the name of a column
-            or a list of names; all other columns are features.
+            Group of each row; what several columns mean, ``attributes`` says. Without it all rows
+            are one group, and a warning says so. For datasets and Dask DataFrames the name of a
+            column or a list of names; all other columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row; targets and counts are then in weight.
 
@@ -338,9 +374,13 @@ default="population"
         self : object
             The fitted estimator.
         """
-        rows, groups, units = self._as_rows(X, sensitive_features, sample_weight)
+        request = (self.fairness, self.tolerance, self.attributes, self.solver, self.assignment)
+        check_request(*request)
+        rows, groups, units, attributes = self._as_rows(X, sensitive_features, sample_weight)
         refine = self._refine_steps()
-        clusterer = check_clusterer(self.clusterer)
+        # Targets that are copied from the anchors must not be loosened twice.
+        mirrors = isinstance(self.fairness, str) and self.fairness == "population"
+        clusterer = check_clusterer(self.clusterer, tolerance=self.tolerance if mirrors else 0.0)
         min_size = minimum_size(self.min_cluster_size, rows, self.n_clusters, units.weight)
         # Groups and rows draw from one seed, so that neither names nor order matter.
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -366,10 +406,9 @@ default="population"
             anchors.points, anchor_labels, self.n_clusters, self.alpha * units.length**2
         )
         summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
-        targets = fairness_targets(self.fairness, summary, groups, unit=units.weight)
+        targets, rule = self._asked(problem, distinct, summary, groups, attributes, units)
         check_targets(targets, summary, groups, feasible=solver.is_exact)
-        free = isinstance(self.fairness, str) and self.fairness == "population"
-        refinement = Refinement(refine, free, min_size)
+        refinement = Refinement(refine, mirrors, min_size, rule)
         keep = needs_soft_labels(refinement, samples)
         graph = solver.solve(problem, distinct, targets, samples, keep_soft_labels=keep)
         warn_not_converged(graph)
@@ -380,7 +419,8 @@ default="population"
         self.clusterer_ = fitted
         self._store_graph(units, anchors, problem, graph)
         self._store_assignment(rows, groups, units, propagated)
-        self._store_model(distinct, groups, problem, targets, graph, propagated)
+        self._store_limits(rows, groups, attributes, units, propagated, rule)
+        self._store_model(distinct, groups, problem, targets, graph, propagated, rule)
         if isinstance(self.fairness, str):
             warn_if_small(self.counts_, min_size * units.weight)
         return self
@@ -592,6 +632,9 @@ default="population"
             set_feature_names(self, source.feature_names, X.shape[1])
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
+        attributes = None
+        if self.attributes == "separate":
+            attributes = Attributes.of(sensitive_features, groups)
         weights = check_weights(sample_weight, X)
         units = _Units(length=power_of_two_scale(X))
         X = X if units.length == 1.0 else X * units.length
@@ -601,7 +644,7 @@ default="population"
         rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
         if self._can_be_in_chunks() and weights is None:
             rows = rows.in_chunks()
-        return rows, groups, units
+        return rows, groups, units, attributes
 
     def _rows_elsewhere(self, source, sensitive_features, sample_weight):
         """Rows of a dataset or of a Dask collection, a chunk at a time."""
@@ -609,6 +652,13 @@ default="population"
             raise ValueError(
                 "sample_weight is given for rows that are not in memory: weights are kept for "
                 "tables in memory only."
+            )
+        if has_limits(self.fairness, self.tolerance, self.attributes):
+            raise ValueError(
+                f"tolerance={self.tolerance}, fairness={self.fairness!r} and attributes="
+                f"{self.attributes!r} need all rows in memory, and there are {source.n_rows:,}. "
+                "Rows in chunks are for tolerance=0, a named fairness or a table, and "
+                "attributes='intersection'."
             )
         if not self._can_be_in_chunks():
             raise ValueError(
@@ -623,7 +673,7 @@ default="population"
         opened = source.open(self.missing_groups, self.n_jobs)
         opened.rows.journal, opened.rows.progress = journal, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
-        return opened.rows, opened.groups, _Units(length=opened.scale)
+        return opened.rows, opened.groups, _Units(length=opened.scale), None
 
     def _journal_of(self, source):
         """Where the run's checkpoint is kept, if there is to be one."""
@@ -636,7 +686,21 @@ default="population"
 
     def _can_be_in_chunks(self):
         """Whether nothing that was asked for needs all rows in memory at once."""
+        if has_limits(self.fairness, self.tolerance, self.attributes):
+            return False
         return SOLVERS[self.solver].is_exact and self.assignment == "balanced"
+
+    def _asked(self, problem, rows, summary, groups, attributes, units):
+        """Targets of the anchor graph, and limits on the labels if they do not have the targets."""
+        named = isinstance(self.fairness, str)
+        # Limits say nothing about the anchors: how these are sized does not matter then.
+        table = self.fairness if named or not is_limits(self.fairness) else "population"
+        targets = fairness_targets(table, summary, groups, unit=units.weight)
+        rule = rule_of(
+            self.fairness, self.tolerance, attributes, groups, rows,
+            min_size=summary.min_size, targets=targets, unit=units.weight,
+        )  # fmt: skip
+        return (targets, None) if rule is None else (nearest_targets(rule, problem, rows), rule)
 
     def _new_rows(self, X, sensitive_features):
         """Checked new rows in the fitted scale, and the model that labels them."""
@@ -647,12 +711,14 @@ default="population"
                 "time; the labels of the rows that were fitted are written by write_labels."
             )
         X = check_rows(self, X, reset=False)
+        extra = unseen_combinations(self, sensitive_features)
         codes = known_codes(
             self,
             sensitive_features,
             len(X),
             unknown_groups=self.unknown_groups,
             missing_groups=self.missing_groups,
+            extra=extra,
         )
         model = self._model
         if X.shape[1] != model.centers.shape[1]:
@@ -660,9 +726,11 @@ default="population"
                 f"X has {X.shape[1]} features, expected the {model.centers.shape[1]} of the last "
                 "successful fit."
             )
+        for prices in extra.values():
+            model = model.with_blind_group(prices)
         if (codes < 0).any():
+            codes = np.where(codes < 0, len(model.shares), codes)
             model = model.with_blind_group()
-            codes = np.where(codes < 0, len(self.groups_), codes)
         X = X if self._scale == 1.0 else X * self._scale
         return MemoryRows(X, codes, len(model.shares), n_jobs=self.n_jobs), model
 
@@ -734,6 +802,20 @@ default="population"
         self.cluster_centers_ = propagated.centers / scale
         self.inertia_ = propagated.cost * units.weight / scale / scale
 
+    def _store_limits(self, rows, groups, attributes, units, propagated, rule):
+        """By how much what was asked for is missed, in all and by attribute."""
+        if rule is not None:
+            counts = groups.from_public(self.counts_)
+            counts = counts if units.weight == 1.0 else counts / units.weight
+            report = AttributeReport.of(rule, attributes, counts, propagated)
+        else:
+            tables = [] if attributes is None else [self.counts_]
+            missed = [self.worst_violation_ / units.weight]
+            report = AttributeReport(attributes, tables, missed, [])
+        report.store(self, units.weight)
+        if rule is not None and not rows.is_weighted:
+            report.warn_if_missed()
+
     def _store_agreed(self, rows, agreed, groups, units):
         """Labels that are a function of the rows: written out where the rows are in memory."""
         self.groups_ = groups.public_names
@@ -749,12 +831,15 @@ default="population"
             for name in ("labels_", "preprocessing_"):
                 self.__dict__.pop(name, None)
 
-    def _store_model(self, rows, groups, problem, targets, graph, propagated):
+    def _store_model(self, rows, groups, problem, targets, graph, propagated, rule):
         """What `predict` needs, in the units of the scaled rows."""
         # ADMM excludes no anchor: its zero targets are met as nearly as all others.
         exact = SOLVERS[self.solver].is_exact
         allowed = targets > 0 if exact else np.ones_like(targets, dtype=bool)
         allowed |= targets.sum(axis=0) == 0
+        if rule is not None:
+            # That a group has no row in a cell does not mean that it may have none.
+            allowed = allowed_cells(rule, rows.n_groups)
         multipliers, row_solver = graph.multipliers, graph.row_solver
         if exact:
             multipliers = sufficient_multipliers(problem, rows, targets, multipliers)

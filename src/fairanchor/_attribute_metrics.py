@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from fairanchor._attributes import column_titles
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._groups import check_attributes, check_groups
 from fairanchor._sklearn_compat import check_weights
@@ -162,7 +163,7 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
         groups.to_public(_count(rows.reshape(-1), groups, len(clusters), weights))
         for groups in attributes
     ]
-    return dict(zip(_titles(sensitive_features, len(tables)), tables, strict=True))
+    return dict(zip(column_titles(sensitive_features, len(tables)), tables, strict=True))
 
 
 def _measure(name):
@@ -202,7 +203,9 @@ def _violation(labels, groups, targets, weights):
 def _n_clusters(targets):
     """Number of clusters of targets that tell them apart; None if they do not."""
     for given in (targets.shares, targets.lower, targets.upper):
-        shape = np.shape(given) if not isinstance(given, dict) and given is not None else ()
+        if isinstance(given, dict):
+            given = np.array(list(given.values()), dtype=np.float64).T
+        shape = () if given is None else np.shape(given)
         if len(shape) == 2:
             return shape[0]
     for given in (targets.min_size, targets.max_size):
@@ -215,12 +218,3 @@ def _count(rows, groups, n_clusters, weights):
     cells = rows.astype(np.int64) * groups.n_groups + groups.codes
     counts = np.bincount(cells, weights=weights, minlength=n_clusters * groups.n_groups)
     return counts.reshape(n_clusters, groups.n_groups)
-
-
-def _titles(sensitive_features, n_columns):
-    """Titles of the columns where they have some that differ, else numbers."""
-    names = getattr(sensitive_features, "column_names", None)  # pyarrow's columns are values
-    if names is None:
-        names = getattr(sensitive_features, "columns", None)
-    names = list(range(n_columns)) if names is None else list(names)
-    return names if len(set(names)) == n_columns else list(range(n_columns))

@@ -23,8 +23,8 @@ class FairnessTargets(BaseEstimator):
     shares : dict, array-like or DataFrame, default=None
         Shares that the groups should have, summing to one: for all clusters alike, as
         ``{group: share}`` or an array in the sorted order of the names; or for each
-        cluster, as a table with a row per cluster and a column per group, columns by name
-        if it is a DataFrame.
+        cluster, as ``{group: list of shares}`` or a table with a row per cluster and a column per
+        group, columns by name if it is a DataFrame.
     lower, upper : dict, array-like or DataFrame, default=None
         Least and greatest shares, in the same forms. Groups that a dict or a DataFrame does
         not name, and NaN, have no such limit.
@@ -37,7 +37,7 @@ class FairnessTargets(BaseEstimator):
 
     Examples
     --------
-    >>> from fairanchor._fairness_targets import FairnessTargets
+    >>> from fairanchor import FairnessTargets
     >>> targets = FairnessTargets(lower={"a": 0.4}, min_size=10)
     >>> targets
     FairnessTargets(lower={'a': 0.4}, min_size=10)
@@ -102,7 +102,7 @@ class FairnessTargets(BaseEstimator):
             Columns in the groups' canonical order.
         """
         sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
-        limits = self._limits(groups.to_public(sizes), groups.public_names, n_clusters)
+        limits = self.limits_for(groups.to_public(sizes), groups.public_names, n_clusters)
         return ShareLimits(
             groups.from_public(limits.lower),
             groups.from_public(limits.upper),
@@ -135,10 +135,27 @@ class FairnessTargets(BaseEstimator):
                 f"group_sizes has shape {sizes.shape} and there are {len(names)} group_names: "
                 "expected one size for each name."
             )
-        return check_limits([self._limits(sizes, names, n_clusters)], sizes, [names])
+        return check_limits([self.limits_for(sizes, names, n_clusters)], sizes, [names])
 
-    def _limits(self, sizes, names, n_clusters):
+    def limits_for(self, group_sizes, group_names, n_clusters):
+        """Limits for groups of these sizes and names.
+
+        Parameters
+        ----------
+        group_sizes : array-like of shape (n_groups,)
+            Rows (weight) of each group.
+        group_names : array-like of shape (n_groups,)
+            Their names, in sorted order where arrays are given without names.
+        n_clusters : int
+            Number of clusters.
+
+        Returns
+        -------
+        limits : ShareLimits
+            Columns in the order of the names.
+        """
         self._check_parameters()
+        sizes, names = group_sizes, group_names
         shape = (n_clusters, len(names))
         bounded = self.lower is not None or self.upper is not None
         tolerance = self.tolerance
@@ -182,10 +199,10 @@ class FairnessTargets(BaseEstimator):
 # What the user gives, as tables.
 
 
-def _named_columns(given):
+def named_columns(given):
     """Names and values of a dict, Series or table with named columns; else None and the array."""
     if isinstance(given, dict):
-        return list(given), np.array(list(given.values()), dtype=np.float64)
+        return list(given), np.array(list(given.values()), dtype=np.float64).T
     if hasattr(given, "column_names"):  # pyarrow
         columns = [np.asarray(given[name]) for name in given.column_names]
         return list(given.column_names), np.column_stack(columns).astype(np.float64)
@@ -200,7 +217,7 @@ def _check_shares(given, parameter):
     if given is None:
         return
     try:
-        _, values = _named_columns(given)
+        _, values = named_columns(given)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{parameter}={given!r} should hold numbers: {error}.") from None
     if values.ndim not in (1, 2) or values.size == 0:
@@ -217,7 +234,7 @@ def _check_shares(given, parameter):
 
 def _table(given, parameter, names, n_clusters, *, missing):
     """A row per cluster and a column per name; ``missing=None`` requires all names."""
-    given_names, values = _named_columns(given)
+    given_names, values = named_columns(given)
     if values.ndim == 2 and len(values) != n_clusters:
         raise ValueError(
             f"{parameter} has {len(values)} rows, but there are {n_clusters} clusters: expected a "
@@ -292,7 +309,7 @@ def _sizes(given, parameter, n_clusters, default):
 def _is_same(a, b):
     if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
         return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
-    names_a, values_a = _named_columns(a)
-    names_b, values_b = _named_columns(b)
+    names_a, values_a = named_columns(a)
+    names_b, values_b = named_columns(b)
     same_shape = values_a.shape == values_b.shape
     return names_a == names_b and same_shape and np.array_equal(values_a, values_b, equal_nan=True)

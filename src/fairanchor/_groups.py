@@ -110,7 +110,7 @@ def check_attributes(sensitive_features, n_rows):
     if sensitive_features is None:
         return [_one_group(n_rows)]
     attributes = []
-    for title, values in _columns(sensitive_features):
+    for title, values in columns_of(sensitive_features):
         codes, names = _encode_column(values, title, missing="error")
         _check_n_rows(codes, n_rows)
         attributes.append(_canonical(codes, names))
@@ -126,7 +126,7 @@ def encode_names(sensitive_features, *, missing="error"):
     names : list
         ``names[code]`` is the group's name; a tuple when there are several columns.
     """
-    columns = _columns(sensitive_features)
+    columns = columns_of(sensitive_features)
     encoded = [_encode_column(values, title, missing) for title, values in columns]
     if len(encoded) == 1:
         return encoded[0]
@@ -217,7 +217,7 @@ def sorted_names(names):
     return [names[k] for k in order]
 
 
-def _columns(sensitive_features):
+def columns_of(sensitive_features):
     """Pairs (title, one-dimensional array of values), one per sensitive column."""
     table = sensitive_features
     if isinstance(table, SeparateColumns):

@@ -1,6 +1,6 @@
 """What a fitted `AnchorFairClustering` knows of new rows: a few small arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -45,16 +45,21 @@ class AnchorModel:
     by_distance: bool
     shares: np.ndarray
 
-    def with_blind_group(self):
-        """The same model with one more group, priced as the population is on average."""
-        return AnchorModel(
-            self.row_solver,
-            self._with_mean_column(self.multipliers),
-            np.column_stack([self.allowed_cells, self.allowed_cells.any(axis=1)]),
-            self._with_mean_column(self.prices),
-            self.centers,
-            self.by_distance,
-            np.append(self.shares, 0.0),
+    def with_blind_group(self, prices=None):
+        """The same model with one more group, priced as the population is on average.
+
+        Parameters
+        ----------
+        prices : ndarray of shape (n_clusters,), default=None
+            The group's own prices of the labels, if there are any.
+        """
+        prices = self._mean(self.prices) if prices is None else prices
+        return replace(
+            self,
+            multipliers=_with_column(self.multipliers, self._mean(self.multipliers)),
+            allowed_cells=_with_column(self.allowed_cells, self.allowed_cells.any(axis=1)),
+            prices=_with_column(self.prices, prices),
+            shares=np.append(self.shares, 0.0),
         )
 
     def labels(self, rows):
@@ -79,10 +84,13 @@ class AnchorModel:
         blocks = [csr_array(priced.weights(block)) for block in rows.blocks()]
         return vstack(blocks, format="csr")
 
-    def _with_mean_column(self, table):
-        """The table and its mean over the groups that may use the cell, by their shares."""
+    def _mean(self, table):
+        """Mean over the groups that may use the cell, by their shares."""
         shares = self.allowed_cells * self.shares
         totals = shares.sum(axis=1)
-        mean = np.divide((shares * table).sum(axis=1), totals, out=table.min(axis=1),
+        return np.divide((shares * table).sum(axis=1), totals, out=table.min(axis=1),
                          where=totals > 0)  # fmt: skip
-        return np.ascontiguousarray(np.column_stack([table, mean]))
+
+
+def _with_column(table, column):
+    return np.ascontiguousarray(np.column_stack([table, column]))

@@ -9,7 +9,9 @@ import math
 
 import numpy as np
 
+from fairanchor._attributes import Attributes
 from fairanchor._model_archive import FORMAT_VERSION, ModelFileError
+from fairanchor.tables._plain import from_plain
 
 # Tables of anchors × anchors are built from a model: beyond, they take more than 8 gigabytes.
 MOST_ANCHORS = 32_768
@@ -17,7 +19,8 @@ MOST_ANCHORS = 32_768
 LARGEST_STARTS = 2**30
 SIZES = ("n_clusters", "n_anchors", "n_features")
 
-# Letters stand for the sizes: clusters, groups, anchors, features, typical supports.
+# Letters stand for the sizes: clusters, groups, anchors, features, typical supports, groups of
+# all separate attributes.
 SHAPES = {
     "model.anchors": "md",
     "model.anchor_labels": "m",
@@ -27,6 +30,8 @@ SHAPES = {
     "model.centers": "cd",
     "model.shares": "g",
     "model.typical_supports": "sm",
+    "model.attribute_prices": "ca",
+    "model.attribute_counts": "ca",
     "counts_": "cg",
     "targets_": "cg",
     "anchor_indices_": "m",
@@ -44,6 +49,7 @@ KINDS = {
     "anchor_labels_": "i",
     "anchor_indices_": "i",
     "counts_": "if",
+    "model.attribute_counts": "if",
 }
 NOT_NEGATIVE = ("model.shares", "counts_", "targets_", "anchor_indices_", "anchor_masses_")
 
@@ -108,12 +114,29 @@ def shapes_of(manifest):
         "m": n_anchors,
         "d": manifest["n_features"],
         "s": n_supports,
+        "a": _n_attribute_groups(manifest.get("separate"), groups),
     }
     return {
         name: tuple(sizes[letter] for letter in letters)
         for name, letters in SHAPES.items()
-        if n_supports or "s" not in letters
+        if all(sizes[letter] for letter in letters)
     }
+
+
+def _n_attribute_groups(separate, groups):
+    """Number of groups of all separate attributes together; none if there are none."""
+    if separate is None:
+        return 0
+    require(isinstance(separate, dict), f"its separate attributes are {separate!r}")
+    titles, missed = separate.get("titles"), separate.get("violations")
+    require(isinstance(titles, list) and titles, "its separate attributes have no titles")
+    fits = isinstance(missed, list) and len(missed) == len(titles)
+    fits = fits and all(_is_number(value) and 0 <= value < math.inf for value in missed)
+    require(fits, f"its separate attributes miss their limits by {missed!r}")
+    require(isinstance(separate.get("priced"), bool), "its separate attributes have no prices")
+    names = [from_plain(name) for name in groups]
+    attributes = Attributes.of_names([from_plain(title) for title in titles], names)
+    return sum(len(own) for own in attributes.names)
 
 
 def check_settings(manifest):

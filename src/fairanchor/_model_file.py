@@ -37,6 +37,13 @@ from fairanchor._model_checks import (
     require,
     shapes_of,
 )
+from fairanchor._model_limits import (
+    limits_from_plain,
+    limits_to_plain,
+    restore_separate,
+    separate_arrays,
+    separate_to_plain,
+)
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._row_solvers import ActiveSetRows, PivotingRows, ResidualRows
@@ -169,6 +176,7 @@ def _manifest_of(estimator, preprocessing, arrays):
         "n_features": arrays["model.anchors"].shape[1],
         "n_supports": len(arrays.get("model.typical_supports", ())),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
+        "separate": separate_to_plain(estimator),
     }
 
 
@@ -189,12 +197,13 @@ def _arrays_of(estimator):
     if supports is not None:
         arrays["model.typical_supports"] = supports > 0
     arrays |= {name: getattr(estimator, name) for name in PUBLIC_ARRAYS}
-    return arrays
+    return arrays | separate_arrays(estimator)
 
 
 def _plain_parameters(estimator):
     parameters = estimator.get_params(deep=False)
     parameters["clusterer"] = _plain_clusterer(parameters["clusterer"])
+    parameters["fairness"] = limits_to_plain(parameters["fairness"])
     seed = parameters["random_state"]
     if not (seed is None or isinstance(seed, (int, np.integer))):
         warnings.warn(
@@ -258,6 +267,7 @@ def _restored(manifest, arrays):
     for name, value in attributes.items():
         setattr(estimator, name, value)
     estimator.groups_ = _object_array(groups)
+    restore_separate(estimator, manifest.get("separate"), arrays)
     if manifest["feature_names_in"] is not None:
         estimator.feature_names_in_ = _object_array(manifest["feature_names_in"])
     estimator.preprocessing_ = _preprocessing_from(
@@ -272,6 +282,7 @@ def _restored(manifest, arrays):
 def _estimator_from(saved):
     parameters = {name: from_plain(value) for name, value in saved.items()}
     parameters["clusterer"] = _clusterer_from(parameters["clusterer"])
+    parameters["fairness"] = limits_from_plain(parameters["fairness"])
     estimator = AnchorFairClustering(**parameters)
     estimator._validate_params()
     return estimator

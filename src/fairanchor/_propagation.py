@@ -10,9 +10,12 @@ import numpy as np
 
 from fairanchor.assignment import round_targets
 from fairanchor.assignment._agreed import AgreedResult, agree
+from fairanchor.assignment._limit_rule import LimitRule
 from fairanchor.assignment._propagate import ASSIGNMENTS, balanced
-from fairanchor.clusterers._fair_lloyd import cost_of, fair_lloyd, means_of, settle
+from fairanchor.assignment._tolerance import FairAssignment
+from fairanchor.clusterers._fair_lloyd import Settled, cost_of, fair_lloyd, means_of, settle
 from fairanchor.clusterers._lloyd_in_chunks import fair_lloyd_in_chunks
+from fairanchor.clusterers._lloyd_within import FairSteps
 from fairanchor.graph._row_solvers import allowed_anchors, require_solved
 from fairanchor.rows import ChunkedRows, in_whole_rows
 
@@ -32,6 +35,8 @@ class Propagated:
     cost, gap : float
     by_distance : bool
         Whether prices belong to squared distances (after a refinement) or to soft labels.
+    assignment : FairAssignment or None
+        What is known about labels within limits.
     """
 
     labels: np.ndarray | AgreedResult
@@ -41,6 +46,7 @@ class Propagated:
     cost: float
     gap: float
     by_distance: bool
+    assignment: FairAssignment | None = None
 
 
 @dataclass(frozen=True)
@@ -54,11 +60,14 @@ class Refinement:
         Whether sizes are free; else the targets stay.
     min_size : float
         Least weight of a cluster.
+    rule : LimitRule or None
+        Limits on the clusters, in place of targets and of the least weight.
     """
 
     n_steps: int
     free: bool
     min_size: float
+    rule: LimitRule | None = None
 
     def settled(self, samples, centers):
         """Centres where the steps come to rest on samples, and the sizes there."""
@@ -95,6 +104,8 @@ def propagate(name, graph, rows, targets, samples, refinement):
     -------
     propagated : Propagated
     """
+    if refinement.rule is not None:
+        return _propagate_within(graph, rows, targets, samples, refinement)
     is_held = not isinstance(rows, ChunkedRows)
     if refinement.n_steps == 0:
         if is_held:
@@ -120,12 +131,39 @@ def needs_soft_labels(refinement, samples):
     return refinement.n_steps == 0 or not samples
 
 
-def _first_centers(graph, rows, targets, samples):
-    """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
+def _propagate_within(graph, rows, targets, samples, refinement):
+    """`propagate` within limits instead of to targets."""
+    soft_labels, labelled = _soft_labels(graph, rows, targets, samples)
+    found = refinement.rule.assign(labelled, soft_labels)
+    zeros = np.zeros((len(targets), rows.n_features))
+    centers = means_of(labelled, found.labels, zeros, found.split)
+    by_distance = refinement.n_steps > 0
+    cost = cost_of(labelled, found.labels, centers, found.split)
+    if by_distance:
+        steps = FairSteps(refinement.rule, refinement.n_steps, REFINE_TOL, 0.0)
+        at = Settled(centers)
+        for sample in samples[-2:]:
+            at = steps.settle(sample, at)
+        refined = steps.follow(rows, at)
+        found, centers, cost = refined.assignment, refined.centers, refined.cost
+    return Propagated(
+        rows.spread(found.labels, found.split), found.counts, found.prices, centers, cost,
+        found.gap, by_distance, found,
+    )  # fmt: skip
+
+
+def _soft_labels(graph, rows, targets, samples):
+    """Soft labels of the rows, or of a sample of them, and whose they are."""
     soft_labels = graph.pop_soft_labels()
     if soft_labels is None:
         rows = in_whole_rows(samples[-1])
         soft_labels = SoftLabelScorer.of(graph, targets).scores(rows)
+    return soft_labels, rows
+
+
+def _first_centers(graph, rows, targets, samples):
+    """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
+    soft_labels, rows = _soft_labels(graph, rows, targets, samples)
     shares = targets * (rows.group_sizes / np.maximum(targets.sum(axis=0), 1e-300))
     assignment = balanced(soft_labels, rows, shares)
     zeros = np.zeros((len(targets), rows.n_features))

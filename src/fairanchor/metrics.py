@@ -10,18 +10,30 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+from fairanchor._attribute_metrics import (
+    attribute_balance_scores,
+    attribute_mnce_scores,
+    attribute_relative_balance_scores,
+    cost_ratio_score,
+    worst_violation,
+)
 from fairanchor._groups import encode_names
 from fairanchor._sklearn_compat import check_weights
 
 __all__ = [
+    "attribute_balance_scores",
+    "attribute_mnce_scores",
+    "attribute_relative_balance_scores",
     "balance_score",
     "clustering_accuracy_score",
     "clustering_cost",
     "contingency_table",
+    "cost_ratio_score",
     "dataset_balance",
     "mnce_score",
     "nmi_score",
     "relative_balance_score",
+    "worst_violation",
 ]
 
 

@@ -6,6 +6,7 @@ need matplotlib: ``pip install "fairanchor[report]"``.
 
 from fairanchor._plots._fairness import plot_balance, plot_composition
 from fairanchor._plots._methods import plot_comparison, plot_price_of_fairness
+from fairanchor._plots._path import plot_fairness_path
 from fairanchor._plots._rows import Plane, plot_anchors, plot_embedding, plot_profiles
 from fairanchor._plots._solver import plot_convergence
 
@@ -16,6 +17,7 @@ __all__ = [
     "plot_composition",
     "plot_convergence",
     "plot_embedding",
+    "plot_fairness_path",
     "plot_price_of_fairness",
     "plot_profiles",
     "principal_plane",

@@ -137,7 +137,7 @@ def test_groups_have_their_names_in_what_methods_say(folder, run, monkeypatch):
 
 def test_a_value_called_missing_is_not_taken_for_a_missing_one():
     grouping = Grouping(np.array([0, 1, 2, 0]), [None, "(missing)", ("a", None)])
-    names = comparison._named_groups(grouping).tolist()
+    names = comparison.named_groups(grouping).tolist()
     assert len(set(names)) == 3
     assert names[0] == names[3]
     assert names[2] == ("a", "(missing)")

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from fairanchor import FairKMeans, FairnessWarning
-from fairanchor.clusterers import _fair_kmeans as module
+from fairanchor.clusterers import _starts as module
 
 
 def make_data(seed=0, n=240, shares=(0.6, 0.3, 0.1)):

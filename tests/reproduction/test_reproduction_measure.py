@@ -3,6 +3,7 @@
 import time
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -201,3 +202,18 @@ def test_a_process_that_dies_is_reported_and_replaced(monkeypatch):
         assert result["status"] == "died"
         assert "exit code -9" in result["message"]
         assert runner.run(replace(OURS, timed=True), shape)["status"] == "done"
+
+
+def test_no_proportional_labels_are_more_accurate_than_the_bound():
+    from itertools import product
+
+    from fairanchor.reproduction._data import accuracy_bound
+
+    groups, target = np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.array([0, 0, 0, 1, 0, 1, 1, 1])
+    data = SimpleNamespace(groups=groups, target=target)
+    fair = [
+        np.mean(labels == target)
+        for labels in map(np.array, product((0, 1), repeat=8))
+        if labels[:4].sum() == labels[4:].sum()
+    ]
+    assert accuracy_bound(data) == pytest.approx(max(fair)) == pytest.approx(0.75)

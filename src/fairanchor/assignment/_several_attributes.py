@@ -95,7 +95,15 @@ class AttributesAssignment(FairAssignment):
 
 
 def assign_by_attributes(
-    scores, attribute_codes, limits, *, weights=None, copies=False, start=None, n_jobs=None
+    scores,
+    attribute_codes,
+    limits,
+    *,
+    weights=None,
+    copies=False,
+    start=None,
+    n_jobs=None,
+    warn=True,
 ):
     """Best labels in which every attribute is within its limits.
 
@@ -114,6 +122,8 @@ def assign_by_attributes(
     start : list of ndarray, default=None
         ``multipliers`` of a similar problem.
     n_jobs : int, default=None
+    warn : bool, default=True
+        Whether limits that are missed by a row or more are warned about.
 
     Returns
     -------
@@ -134,7 +144,8 @@ def assign_by_attributes(
     result = problem.unconstrained()
     if result is None:
         result = problem.solve(start)
-        problem.warn_if_missed(result)
+        if warn:
+            problem.warn_if_missed(result)
     return result
 
 

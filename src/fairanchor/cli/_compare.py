@@ -5,6 +5,7 @@ import click
 from fairanchor.cli._common import (
     NOT_CONVERGED,
     PATH,
+    FiniteRange,
     Run,
     check_outputs,
     count_rows,
@@ -19,6 +20,7 @@ from fairanchor.cli._common import (
     table_options,
 )
 from fairanchor.cli._comparison import METHODS, PLAIN, is_unfair, measured, relate_costs, warm_up
+from fairanchor.cli._path import check_path_options, compare_path
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -53,6 +55,15 @@ PICTURES = (".png", ".svg", ".pdf")
     default=METHODS,
     help="Only these; repeatable. By default all.",
 )
+@click.option("--path", is_flag=True,
+              help="Fair k-means for several tolerances instead of several methods.")  # fmt: skip
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    type=FiniteRange(min=0, max=1),
+    help="With --path: only these; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
+)
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
@@ -64,14 +75,21 @@ PICTURES = (".png", ".svg", ".pdf")
               help="The same seed gives the same labels.")  # fmt: skip
 @jobs_option
 @run_options
-def compare(source, output, as_json, methods, force, quiet, **options):
+@click.pass_context
+def compare(context, source, output, as_json, methods, path, tolerances, force, quiet, **options):
     """Cluster INPUT by plain k-means and by each fair method, and compare.
 
     Cost is the k-means cost of the labels, relative to plain k-means where it takes part.
     'anchors+NAME' is the anchor framework with that clusterer, as 'fairanchor fit --clusterer
     NAME' runs it. Exit code 3: a method failed, did not converge, or promises clusters that mirror
     the groups and misses that by a row or more; the table says which.
+
+    With --path the table has a row for each tolerance: a group's share of a cluster may differ
+    from its share p of all rows between (1 - tolerance) p and p / (1 - tolerance). 'violation' is
+    by how many rows the worst cell misses that, 'gap' the certified part of the cost that whole
+    rows add at most.
     """
+    check_path_options(context, path, tolerances)
     run = Run(quiet)
     check_outputs(None, output, force=force, inputs=[source])
     _check_picture(output)
@@ -82,6 +100,9 @@ def compare(source, output, as_json, methods, force, quiet, **options):
     )
     if loaded.n_dropped:
         run.say(f"Left out: {count_rows(loaded.n_dropped)} with missing values.")
+    if path:
+        compare_path(run, source, loaded, options, tolerances, output, as_json, force)
+        return
     records = _run_all(run, list(dict.fromkeys(methods)), loaded, options)
     _print(_summary(source, loaded, options, records, run), as_json)
     # After the table: whatever happens to the picture, the results are there.
@@ -179,30 +200,16 @@ def _draw(run, records, output, force):
 
 def _save_picture(records, output, force):
     """Cost against balance of each method, plain k-means first: its cost counts as 1."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from fairanchor._files import replacing
+    from fairanchor.cli._pictures import save_figure
     from fairanchor.plotting import plot_comparison
 
     ordered = sorted(records, key=lambda record: record["method"] != PLAIN)
     results = [{"name": record["method"], **record} for record in ordered]
     # Rows that are their own centres cost nothing, and nothing is a part of nothing.
     reference = None if results[0]["cost"] > 0 else 1.0
-    suffix = output.rsplit(".", 1)[1].lower()
-    # Text stays text, and nothing in the file is drawn by lot.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "compare"}):
-        figure = Figure(figsize=(7.6, 5.2), layout="constrained")
-        plot_comparison(
-            results,
-            bound=records[0]["balance_bound"],
-            reference=reference,
-            ax=figure.add_subplot(),
-        )
-        with replacing(output, force=force) as file:
-            figure.savefig(file, format=suffix, dpi=150, metadata=_undated(suffix))
+    bound = records[0]["balance_bound"]
 
+    def draw(ax):
+        plot_comparison(results, bound=bound, reference=reference, ax=ax)
 
-def _undated(suffix):
-    """Metadata without a date: equal comparisons are equal pictures."""
-    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
+    save_figure(draw, output, force, salt="compare")

@@ -40,7 +40,7 @@ def measured(method, loaded, n_clusters, seed, jobs):
     record : dict
     """
     estimator = _estimator(method, n_clusters, seed, jobs)
-    groups = _named_groups(loaded.grouping)
+    groups = named_groups(loaded.grouping)
     with _attributed(method) as said, _threads(jobs):
         start = time.perf_counter()
         try:
@@ -118,7 +118,7 @@ def _converged(estimator):
     return bool(estimator.n_iter_ < estimator.max_iter)
 
 
-def _named_groups(grouping):
+def named_groups(grouping):
     """Name of each row's group, as messages will call it.
 
     A missing value is a group like any other here, whatever a method calls missing.

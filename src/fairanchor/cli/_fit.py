@@ -29,7 +29,7 @@ from fairanchor.cli._fit_folder import check_no_engine, engine_options, fit_fold
 
 CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
 ANCHORS = ("kmeans", "fdas", "das", "random")
-FAIRNESS = ("population", "anchors")
+FAIRNESS = ("population", "anchors", "anchors_sized")
 
 
 class NumberOrAuto(click.ParamType):
@@ -80,7 +80,15 @@ class NumberOrAuto(click.ParamType):
     type=click.Choice(FAIRNESS),
     default=FAIRNESS[0],
     show_default=True,
-    help="Every cluster mirrors the population, or each group is spread as its anchors are.",
+    help="Every cluster mirrors the population, or each group is spread as its anchors are, "
+    "with their counts or fitted to the sizes in the data.",
+)
+@click.option(
+    "--tolerance",
+    type=FiniteRange(min=0, max=1),
+    default=0.0,
+    show_default=True,
+    help="By how much shares may differ: 0 not at all, 1 as they like.",
 )
 @click.option("--alpha", type=FiniteRange(min=0, min_open=True), default=10.0,
               show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
@@ -179,6 +187,7 @@ def new_estimator(preprocessing, options):
         anchors=options["anchors"],
         n_anchors=options["n_anchors"],
         fairness=options["fairness"],
+        tolerance=options["tolerance"],
         alpha=options["alpha"],
         min_cluster_size=options["min_cluster_size"],
         missing_groups=preprocessing.groups.missing,

@@ -89,9 +89,15 @@ def check_n_clusters(n_clusters, n_samples):
 
 
 def known_codes(
-    estimator, sensitive_features, n_rows, *, unknown_groups="error", missing_groups="error"
+    estimator,
+    sensitive_features,
+    n_rows,
+    *,
+    unknown_groups="error",
+    missing_groups="error",
+    extra=(),
 ):
-    """Codes of new rows in the order of the estimator's ``groups_``.
+    """Codes of new rows in the order of the estimator's ``groups_``, and of extra names after.
 
     A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
     covers missing values as well.
@@ -107,7 +113,9 @@ def known_codes(
             f"{len(known)} groups: {known.tolist()[:20]}. A row's cluster depends on its group."
         )
     missing = "own_group" if unknown_groups == "blind" else missing_groups
-    codes, unknown = codes_of_known_groups(sensitive_features, known, n_rows, missing=missing)
+    codes, unknown = codes_of_known_groups(
+        sensitive_features, [*known, *extra], n_rows, missing=missing
+    )
     if unknown and unknown_groups == "error":
         listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
         raise ValueError(

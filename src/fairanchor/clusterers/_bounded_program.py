@@ -120,7 +120,7 @@ def solve_program(program):
     n_rows, n_clusters = program.cost.shape
     rows = np.arange(n_rows)
     if n_rows <= PROGRAM_ROWS:
-        return _solve(program)
+        return solve_whole(program)
     sampled = solve_program(_sampled(program))
     priced = program.cost if sampled is None else program.priced(sampled[1])
     chosen = np.argmin(priced, axis=1)
@@ -129,7 +129,7 @@ def solve_program(program):
     while True:
         fixed = np.setdiff1d(rows, free)
         held = program.cells(fixed, chosen[fixed]) @ program.mass[fixed]
-        solution = _solve(program.subset(free, program.mass[free]), held)
+        solution = solve_whole(program.subset(free, program.mass[free]), held)
         if solution is None and len(fixed) == 0:
             return None
         wrong = fixed
@@ -178,7 +178,7 @@ def _sampled(program):
     return program.subset(sample, program.mass[sample] * factor[joint[sample]])
 
 
-def _solve(program, held=0.0):
+def solve_whole(program, held=0.0):
     """Masses and the prices of the cells; None if infeasible.
 
     Variables are the masses of the allowed pairs, the weights of the cells and those of the
@@ -239,7 +239,7 @@ def _least_radius(program):
         probe = program.subset(first, mass)
         probe.cost = np.where(reach[first], 0.0, np.inf)
         probe.unit = np.ones(len(first))
-        if _solve(probe) is None:
+        if solve_whole(probe) is None:
             low = middle + 1
         else:
             high = middle

@@ -5,14 +5,14 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from fairanchor._sampling import spread_sample
+from fairanchor._attributes import Attributes
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
+from fairanchor.assignment._limit_rule import proportional_rule
+from fairanchor.clusterers._attribute_report import AttributeReport, unseen_combinations
 from fairanchor.clusterers._base import (
     FairClusterer,
     check_rows,
@@ -23,29 +23,25 @@ from fairanchor.clusterers._fair_lloyd import (
     Settled,
     cost_of,
     distances_to,
-    fair_lloyd,
-    plain_lloyd,
-    settle,
 )
+from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
+from fairanchor.clusterers._starts import cheapest_different, competing_rows, starting_centers
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
 
-# Rows from which seeds are drawn.
-SEEDING_ROWS = 20_000
 # Distinct rows up to which all starts are followed to the end, and how many beyond.
 EXACT_ROWS = 2_000
 N_FINALISTS = 3
-# Least number of runs of plain k-means.
-PLAIN_RUNS = 10
 
 
 class FairKMeans(FairClusterer):
-    """k-means whose clusters all mirror the population's groups.
+    """k-means whose clusters all mirror the population's groups, exactly or up to a tolerance.
 
     Minimises, over labels and centres::
 
         sum_i w_i ||x_i - center[label_i]||^2
         subject to  |N[l, r] - pi_r N_l| < 1   for every cluster l and group r
+        (or, with a tolerance,  (1 - tolerance) pi_r <= N[l, r] / N_l <= pi_r / (1 - tolerance))
 
     where N[l, r] counts group r in cluster l, N_l is the cluster's size and pi_r the group's
     share of the data. Like k-means it finds a local optimum: the assignment step is
@@ -54,8 +50,11 @@ class FairKMeans(FairClusterer):
 
     Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
     and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
-    the cells are met up to the largest weight among a few rows. The cost of an iteration
-    is linear in the number of rows.
+    the cells are met up to the largest weight among a few rows. With a tolerance a cell misses
+    its limits by less than one row, and by none if whole numbers near the linear program's solution
+    allow it; ``worst_violation_`` says what was found. With ``attributes="separate"`` no violation
+    is promised beforehand (nearly always it is below one row), it is reported, and warned about
+    from one row on. The cost of an iteration is linear in the number of rows.
 
     Parameters
     ----------
@@ -74,6 +73,13 @@ default="k-means"
         Largest number of times that the centres move.
     tol : float, default=1e-4
         The iterations end when the cost falls by less than this part of itself.
+    tolerance : float in [0, 1], default=0.0
+        By how much a group's share of a cluster may differ from its share pi of the data: it is in
+        ``[(1 - tolerance) pi, pi / (1 - tolerance)]``. 0 asks for exact proportions, 1 for
+        nothing: plain k-means.
+    attributes : {"intersection", "separate"}, default="intersection"
+        Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
+        combinations, or each is an attribute that the clusters mirror by itself.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -90,7 +96,17 @@ default="k-means"
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of the tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, and the exactly proportional number.
+        Rows in each cell, and the exactly proportional number; with a tolerance or separate
+        attributes, the numbers that were chosen within the limits.
+    worst_violation_ : float
+        By how many rows (how much weight) the worst cell misses its limits.
+    lp_value_ : float
+        Certified: no labels within the limits, fractional ones included, cost less for these
+        centres. ``inertia_ - lp_value_`` is what whole rows cost at most; it is negative where
+        labels gain by missing limits by a part of a row.
+    attribute_groups_, attribute_counts_, attribute_violations_ : dict
+        With ``attributes="separate"``, by the title of the column (or its number): its groups,
+        rows in each cell, and rows by which its worst cell misses its limits.
     balance_ : float
         Smallest group over largest group in the worst cluster.
     inertia_ : float
@@ -122,6 +138,8 @@ default="k-means"
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "attributes": [StrOptions({"intersection", "separate"})],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -134,6 +152,8 @@ default="k-means"
         n_init=10,
         max_iter=100,
         tol=1e-4,
+        tolerance=0.0,
+        attributes="intersection",
         n_jobs=None,
         random_state=None,
     ):
@@ -142,6 +162,8 @@ default="k-means"
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.tolerance = tolerance
+        self.attributes = attributes
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -157,7 +179,7 @@ default="k-means"
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
+            Group of each row; what several columns mean, ``attributes`` says.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 
@@ -166,6 +188,31 @@ default="k-means"
         self : object
             The fitted estimator.
         """
+        self._fit(X, sensitive_features, sample_weight)
+        return self
+
+    @with_one_blas_thread
+    def _fit_after(self, before, X, sensitive_features, sample_weight=None):
+        """`fit` that may go on from where another fit of the same rows ended.
+
+        Parameters
+        ----------
+        before : LloydResult or None
+            Of the fit with a smaller tolerance.
+        X, sensitive_features, sample_weight : array-like
+            As in `fit`.
+
+        Returns
+        -------
+        result : LloydResult
+            For the next fit.
+        is_warm : bool
+            Whether going on was better than a fresh start.
+        """
+        self._validate_params()
+        return self._fit(X, sensitive_features, sample_weight, before)
+
+    def _fit(self, X, sensitive_features, sample_weight, before=None):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         scale = power_of_two_scale(X)
         # Equal weights are counts in another unit, and counts can be met exactly.
@@ -179,7 +226,13 @@ default="k-means"
         )
         distinct = distinct_rows(rows)
         samples = stand_in_samples(rows, distinct, least_rows=50 * self.n_clusters)
-        best = self._best_start(rows, distinct, samples, scale)
+        attributes = None
+        if self.attributes == "separate":
+            attributes = Attributes.of(sensitive_features, groups)
+        rule = self._rule(rows, attributes)
+        best, is_warm = self._best_start(rows, distinct, samples, scale, rule), False
+        if before is not None:
+            best, is_warm = self._steps(rule, rows).better_of(distinct, best, before)
         labels = distinct.spread(best.labels, best.split)
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
@@ -202,14 +255,39 @@ default="k-means"
                 stacklevel=2,
             )
         self._store_labels(labels, groups, weights)
+        unit = weights[0] if is_counted and weights is not None else 1.0
+        self._store_result(best, bound_of(distinct, best), groups, scale, unit)
+        if rule is None:
+            rule = proportional_rule(rows.group_sizes, self.n_clusters, 0.0)
+        counts = groups.from_public(self.counts_)
+        counts = counts if unit == 1.0 else counts / unit
+        report = AttributeReport.of(rule, attributes, counts, best)
+        report.store(self, unit, scale**2)
+        if n_filled == 0 and is_counted:
+            report.warn_if_missed()
+        return best, is_warm
+
+    def _store_result(self, best, bound, groups, scale, unit):
+        """Attributes of the assignment to centres, in the user's units."""
         self.cluster_centers_ = best.centers / scale
         self.assignment_prices_ = groups.to_public(best.prices) / scale**2
-        unit = weights[0] if is_counted and weights is not None else 1.0
         self.targets_ = groups.to_public(best.targets) * unit
         self.inertia_ = best.cost * unit / scale**2
+        self.lp_value_ = bound * unit / scale**2
         self.cost_path_ = np.array(best.cost_path) * unit / scale**2
         self.n_iter_ = best.n_iter
-        return self
+
+    def _rule(self, rows, attributes):
+        """What is asked for, or None if it is exact proportions of one attribute."""
+        joint = (
+            attributes.joint if attributes is not None and attributes.joint.shape[1] > 1 else None
+        )
+        if self.tolerance == 0.0 and joint is None:
+            return None
+        min_size = 0.0 if rows.is_weighted else 1.0
+        return proportional_rule(
+            rows.group_sizes, self.n_clusters, self.tolerance, min_size=min_size, joint=joint
+        )
 
     def predict(self, X, *, sensitive_features=None):
         """Cluster of new rows, by the centres and the prices of their groups.
@@ -219,7 +297,8 @@ default="k-means"
         X : array-like of shape (n_samples, n_features)
             New rows.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups, all of which must have been seen by ``fit``.
+            Their groups, all of which must have been seen by ``fit``; with separate attributes
+            combinations of them may be new.
 
         Returns
         -------
@@ -255,84 +334,31 @@ default="k-means"
     def _priced_distances(self, X, sensitive_features):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        codes = known_codes(self, sensitive_features, len(X))
-        rows = MemoryRows(X, codes, len(self.groups_), n_jobs=self.n_jobs)
+        extra = unseen_combinations(self, sensitive_features)
+        codes = known_codes(self, sensitive_features, len(X), extra=extra)
+        prices = np.column_stack([self.assignment_prices_, *extra.values()])
+        rows = MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs)
         distances = distances_to(rows, self.cluster_centers_)
-        return distances, distances - self.assignment_prices_.T[codes]
+        return distances, distances - prices.T[codes]
 
-    def _best_start(self, rows, distinct, samples, scale):
+    def _steps(self, rule, rows):
+        return FairSteps(rule, self.max_iter, self.tol, 0.0 if rows.is_weighted else 1.0)
+
+    def _best_start(self, rows, distinct, samples, scale, rule):
         """The cheapest result of all starts, which compete on the smallest sample before."""
-        options = {"max_iter": self.max_iter, "tol": self.tol}
-        min_size = 0.0 if rows.is_weighted else 1.0
+        steps = self._steps(rule, rows)
+        if rule is not None and not samples:
+            sample = competing_rows(distinct)
+            samples = [] if sample is distinct else [sample]
         first, *larger = samples or [distinct]
-        starts = list(self._starts(rows, first, scale))
+        starts = list(starting_centers(self, rows, first, scale))
         finalists = [Settled(start) for start in starts]
         if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
-            settled = [settle(first, start, **options) for start in starts]
-            finalists = _cheapest_different(settled, N_FINALISTS)
+            settled = [steps.settle(first, finalist) for finalist in finalists]
+            finalists = cheapest_different(settled, N_FINALISTS)
         for sample in larger:
-            finalists = [settle(sample, f.centers, free=f.free, **options) for f in finalists]
+            finalists = [steps.settle(sample, finalist) for finalist in finalists]
         if samples:  # on which they were compared
-            finalists = _cheapest_different(finalists, 1)
-        results = [
-            fair_lloyd(distinct, f.centers, min_size=min_size, free=f.free, **options)
-            for f in finalists
-        ]
-        return _cheapest_different(results, 1)[0]
-
-    def _starts(self, rows, distinct, scale):
-        """Centres to start from: seeds are drawn from all rows, and settle on some."""
-        if not isinstance(self.init, str):
-            centers = check_array(self.init, dtype=np.float64, copy=True)
-            expected = (self.n_clusters, rows.n_features)
-            if centers.shape != expected:
-                raise ValueError(
-                    f"init has shape {centers.shape}, expected (n_clusters, n_features)="
-                    f"{expected}: one centre per cluster."
-                )
-            yield centers * scale
-            return
-        random_state = check_random_state(self.random_state)
-        if self.init == "random":
-            for _ in range(self.n_init):
-                shares = rows.weights / rows.total
-                if np.count_nonzero(shares) < self.n_clusters:
-                    shares = None  # rows without weight have to serve as well
-                chosen = random_state.choice(rows.n_rows, self.n_clusters, replace=False, p=shares)
-                yield rows.X[chosen]
-            return
-        if self.init == "k-means++":
-            for _ in range(self.n_init):
-                yield self._seeds(rows, random_state)
-            return
-        options = {"max_iter": self.max_iter, "tol": self.tol}
-        # Plain k-means is run at least so often that its best is good.
-        seeds = [self._seeds(rows, random_state) for _ in range(max(self.n_init, PLAIN_RUNS))]
-        plain = [Settled(*plain_lloyd(distinct, centers, **options)) for centers in seeds]
-        for settled in _cheapest_different(plain, self.n_init):
-            yield settled.centers
-
-    def _seeds(self, rows, random_state):
-        chosen = spread_sample(rows.n_rows, max(SEEDING_ROWS, self.n_clusters))
-        return kmeans_plusplus(
-            rows.X[chosen],
-            self.n_clusters,
-            sample_weight=rows.weights[chosen],
-            random_state=random_state,
-        )[0]
-
-
-def _cheapest_different(candidates, at_most):
-    """The cheapest candidates, the first of those that cost the same.
-
-    Starts that come to the same clusters number them differently, and rounding errors, hence
-    the units of the data, must not decide between them.
-    """
-    levels = []  # of equal cost: the cost, and the first candidate that has it
-    for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
-        cost = candidates[k].cost
-        if levels and cost <= levels[-1][0] * (1 + 1e-9):
-            levels[-1][1] = min(levels[-1][1], k)
-        else:
-            levels.append([cost, k])
-    return [candidates[k] for _, k in levels[:at_most]]
+            finalists = cheapest_different(finalists, 1)
+        results = [steps.follow(distinct, finalist) for finalist in finalists]
+        return cheapest_different(results, 1)[0]

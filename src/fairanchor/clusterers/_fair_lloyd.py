@@ -128,7 +128,7 @@ def iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free):
         current = step
         cost_path.append(step.cost)
         centers = assigner.means(step)
-        if _is_settled(step.totals.sum(axis=1), centers - step.centers, step.cost, tol):
+        if is_settled(step.totals.sum(axis=1), centers - step.centers, step.cost, tol):
             iteration += 1  # the move that shows it has been made
             converged = True
             break
@@ -185,13 +185,13 @@ def settle(sample, centers, *, max_iter, tol, free=None):
         if settled is not None and cost >= settled.cost * (1.0 - tol):
             break
         settled = Settled(centers, cost, free)
-        if _is_settled(free.sizes, moved - centers, cost, tol):
+        if is_settled(free.sizes, moved - centers, cost, tol):
             break
         centers = moved
     return settled
 
 
-def _is_settled(sizes, moves, cost, tol):
+def is_settled(sizes, moves, cost, tol):
     """Whether the last move of the centres lowers the cost by less than half of ``tol`` of it.
 
     The next assignment lowers it by about as much again: too little to be worth a sweep.

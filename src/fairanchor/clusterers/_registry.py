@@ -19,10 +19,11 @@ CLUSTERERS = {
 }
 
 
-def check_clusterer(clusterer):
-    """The estimator or callable that is meant."""
+def check_clusterer(clusterer, *, tolerance=0.0):
+    """The estimator or callable that is meant; fair k-means by name has the tolerance."""
     if isinstance(clusterer, str):
-        return CLUSTERERS[clusterer]()
+        options = {"tolerance": tolerance} if clusterer == "fair_kmeans" else {}
+        return CLUSTERERS[clusterer](**options)
     if isinstance(clusterer, type):
         raise TypeError(
             f"clusterer is the class {clusterer.__name__}, expected an instance of it: "

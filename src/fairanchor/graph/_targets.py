@@ -6,6 +6,10 @@ import numpy as np
 
 from fairanchor.assignment import largest_remainder, raise_small_sizes
 
+# Of iterative proportional fitting, which converges linearly for positive tables.
+FITTING_STEPS = 10_000
+FITTING_TOLERANCE = 1e-12
+
 
 @dataclass(frozen=True)
 class AnchorSummary:
@@ -43,13 +47,17 @@ class AnchorSummary:
 
 def population_targets(summary):
     """``s_l n_r / n``: every cluster mirrors the population."""
-    total = summary.group_sizes.sum()
+    return np.outer(_sizes_of_masses(summary), summary.group_sizes) / summary.group_sizes.sum()
+
+
+def _sizes_of_masses(summary):
+    """Sizes of the clusters by what their anchors stand for."""
     # Where rows are whole, a cluster has at least one.
     min_size = max(summary.min_size, 1.0) if summary.whole else summary.min_size
     sizes = raise_small_sizes(summary.cluster_masses, min_size)
     if summary.whole:
-        sizes = largest_remainder(sizes, int(total)).astype(np.float64)
-    return np.outer(sizes, summary.group_sizes) / total
+        sizes = largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
+    return sizes
 
 
 def anchors_targets(summary):
@@ -63,6 +71,24 @@ def anchors_targets(summary):
     return summary.group_sizes * spread / spread.sum(axis=0)
 
 
+def anchors_sized_targets(summary):
+    """Composition of the anchors, sizes of the clusters and groups from the data.
+
+    Iterative proportional fitting of the anchors' counts to both margins: it keeps their odds
+    ratios, not their shares. Half an anchor is added to every cell first, because with zeros
+    a table with these margins may not exist.
+    """
+    sizes = _sizes_of_masses(summary)
+    table = summary.counts + 0.5
+    for _ in range(FITTING_STEPS):
+        table = table * (sizes / table.sum(axis=1))[:, None]
+        columns = table.sum(axis=0)
+        table = table * np.divide(summary.group_sizes, columns)
+        if np.abs(table.sum(axis=1) - sizes).max() <= FITTING_TOLERANCE * sizes.max():
+            break
+    return table
+
+
 def paper_targets(summary):
     """``n |A_lr| / m``, the paper's literal form: infeasible unless quotas are proportional."""
     return summary.group_sizes.sum() * summary.counts / summary.counts.sum()
@@ -71,6 +97,7 @@ def paper_targets(summary):
 TARGETS = {
     "population": population_targets,
     "anchors": anchors_targets,
+    "anchors_sized": anchors_sized_targets,
     "paper": paper_targets,
 }
 

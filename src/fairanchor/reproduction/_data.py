@@ -79,6 +79,7 @@ class Shape:
     group_sizes: tuple
     origin: str
     digest: str
+    accuracy_bound: float = 1.0
 
     @property
     def n_groups(self):
@@ -129,7 +130,36 @@ def shape_of(data):
         tuple(int(size) for size in data.group_sizes),
         data.origin,
         digest.hexdigest(),
+        accuracy_bound(data),
     )
+
+
+def accuracy_bound(data):
+    """Largest accuracy that an exactly proportional clustering can have, whatever made it.
+
+    A linear program: cluster l has ``s_l n_r / n`` rows of group r, and at most so many of the
+    class that is matched to it.
+    """
+    from scipy.optimize import linprog
+
+    classes = np.unique(data.target, return_inverse=True)[1]
+    groups = np.unique(data.groups, return_inverse=True)[1]
+    counts = np.zeros((classes.max() + 1, groups.max() + 1))
+    np.add.at(counts, (classes, groups), 1.0 / len(classes))
+    n_classes, n_groups = counts.shape
+    # Unknowns: the sizes, then the rightly placed share of every cell.
+    limits = np.zeros((counts.size, n_classes + counts.size))
+    for cell, (l, r) in enumerate(np.ndindex(counts.shape)):
+        limits[cell, l] = -counts[:, r].sum()
+        limits[cell, n_classes + cell] = 1.0
+    sizes_sum_to_one = np.r_[np.ones(n_classes), np.zeros(counts.size)]
+    solution = linprog(
+        -np.r_[np.zeros(n_classes), np.ones(counts.size)],
+        A_ub=limits, b_ub=np.zeros(counts.size),
+        A_eq=sizes_sum_to_one[None], b_eq=[1.0],
+        bounds=[(0, 1)] * n_classes + [(0, count) for count in counts.ravel()],
+    )  # fmt: skip
+    return float(-solution.fun)
 
 
 def _fetched(name):

@@ -1,0 +1,230 @@
+"""What fairness costs: a table clustered for many tolerances, or many numbers of clusters."""
+
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+
+import numpy as np
+
+from fairanchor.assignment._share_limits import check_tolerance
+from fairanchor.clusterers import FairKMeans
+from fairanchor.metrics import balance_of_table, relative_balance_of_table
+
+TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class FairnessPath:
+    """Clusterings of one table, and what each costs.
+
+    Attributes
+    ----------
+    records : list of dict
+        One per clustering: ``tolerance``, ``n_clusters``, ``cost`` (k-means cost of the labels to
+        their centres), ``lp_value`` (certified lower bound for these centres), ``violation`` (rows
+        by which the worst cell misses its limits), ``balance`` and ``relative_balance`` (of the
+        worst attribute, if there are several), ``smallest_cluster``, ``smallest_cell``, ``n_iter``
+        and ``start``: whether the clustering before was the better start ("warm") or the data
+        ("cold").
+    models : list of FairKMeans
+        The fitted estimators, with ``labels_`` and `predict`.
+    """
+
+    records: list
+    models: list = field(repr=False)
+
+    @property
+    def table(self):
+        """Columns of the records by name, for instance for a data frame: dict of ndarray."""
+        return {name: np.array([own[name] for own in self.records]) for name in self.records[0]}
+
+
+def fairness_path(
+    X,
+    sensitive_features,
+    tolerances=TOLERANCES,
+    *,
+    n_clusters=8,
+    attributes="intersection",
+    sample_weight=None,
+    n_init=10,
+    max_iter=100,
+    tol=1e-4,
+    n_jobs=None,
+    random_state=None,
+):
+    """The cost-fairness curve: fair k-means for one tolerance after the other.
+
+    From tight to loose. What is found for a tolerance is allowed by the next, looser one, so it
+    is one of the starts there, and the cheaper of this and of a fresh start is kept. Hence the
+    cost does not rise along the path, but where cells are so small that the tighter labels miss
+    the looser limits by a part of a row too and labels that miss nothing replace them (and, with
+    unequal weights, but for their rounding).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows to cluster, in memory.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Group of each row.
+    tolerances : sequence of floats in [0, 1], default=(0, 0.05, 0.1, 0.2, 0.5, 1)
+        In any order; they are sorted. 0 asks for exact proportions, 1 for nothing.
+    n_clusters : int, default=8
+        Number of clusters.
+    attributes : {"intersection", "separate"}, default="intersection"
+        What several sensitive columns mean, see `FairKMeans`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+    n_init, max_iter, tol, n_jobs, random_state
+        As in `FairKMeans`.
+
+    Returns
+    -------
+    path : FairnessPath
+        In the order of increasing tolerance.
+
+    Examples
+    --------
+    >>> from fairanchor import fairness_path
+    >>> from fairanchor.datasets import make_zafar
+    >>> data = make_zafar(400, variant="original", random_state=0)
+    >>> path = fairness_path(data.data, data.sensitive_features, (0, 0.2, 1), n_clusters=2,
+    ...                      random_state=0)
+    >>> costs = path.table["cost"]
+    >>> bool((costs[1:] <= costs[:-1]).all())
+    True
+    """
+    records, models, before = [], [], None
+    for tolerance in _sorted_tolerances(tolerances):
+        model = FairKMeans(
+            n_clusters, tolerance=tolerance, attributes=attributes, n_init=n_init,
+            max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
+        )  # fmt: skip
+        before, is_warm = model._fit_after(before, X, sensitive_features, sample_weight)
+        records.append(_record(model) | {"start": "warm" if is_warm else "cold"})
+        models.append(model)
+    return FairnessPath(records, models)
+
+
+def clusters_path(
+    X,
+    sensitive_features,
+    n_clusters=tuple(range(2, 11)),
+    *,
+    tolerance=0.0,
+    attributes="intersection",
+    sample_weight=None,
+    n_init=10,
+    max_iter=100,
+    tol=1e-4,
+    n_jobs=None,
+    random_state=None,
+):
+    """Cost and balance of fair k-means over the number of clusters, to help to choose it.
+
+    Every record also has ``plain_cost``, of k-means without any limit, and ``cost_ratio``, the
+    price of fairness. Costs fall with the number of clusters in any case; look for where they
+    stop falling fast, where the ratio begins to rise, and for cells so small (``smallest_cell``)
+    that a share of them means little. It is a help to judge, not a rule.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows to cluster, in memory.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Group of each row.
+    n_clusters : sequence of int, default=(2, ..., 10)
+        Numbers of clusters.
+    tolerance : float in [0, 1], default=0.0
+        See `FairKMeans`.
+    attributes : {"intersection", "separate"}, default="intersection"
+        What several sensitive columns mean, see `FairKMeans`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+    n_init, max_iter, tol, n_jobs, random_state
+        As in `FairKMeans`.
+
+    Returns
+    -------
+    path : FairnessPath
+        In the order of increasing numbers of clusters.
+    """
+    records, models = [], []
+    for number in _sorted_numbers(n_clusters):
+        path = fairness_path(
+            X, sensitive_features, sorted({tolerance, 1.0}), n_clusters=number,
+            attributes=attributes, sample_weight=sample_weight, n_init=n_init, max_iter=max_iter,
+            tol=tol, n_jobs=n_jobs, random_state=random_state,
+        )  # fmt: skip
+        plain = path.records[-1]["cost"]
+        record = path.records[0]
+        ratio = record["cost"] / plain if plain > 0 else 1.0
+        records.append(record | {"plain_cost": plain, "cost_ratio": ratio})
+        models.append(path.models[0])
+    return FairnessPath(records, models)
+
+
+def suggest_tolerance(path, *, extra_cost=0.05):
+    """The smallest tolerance at which fairness costs at most so much more than without it.
+
+    A judgement, not an oracle: what fairness may cost, and whether any tolerance is acceptable,
+    depends on what the clusters are used for; this only reads the curve.
+
+    Parameters
+    ----------
+    path : FairnessPath
+        Of `fairness_path`; its loosest tolerance, best 1, is what costs are compared with.
+    extra_cost : float, default=0.05
+        Part of the loosest tolerance's cost.
+
+    Returns
+    -------
+    tolerance : float
+        One of the path's tolerances.
+    """
+    if isinstance(extra_cost, bool) or not isinstance(extra_cost, Real) or not extra_cost >= 0:
+        raise ValueError(
+            f"extra_cost={extra_cost!r} should be a number of at least 0: the part of the cost "
+            "that fairness may add."
+        )
+    costs, tolerances = path.table["cost"], path.table["tolerance"]
+    if (np.diff(tolerances) <= 0).any():
+        raise ValueError(
+            f"The path has the tolerances {tolerances.tolist()}, expected increasing ones: it is "
+            "not one of fairness_path."
+        )
+    return float(tolerances[np.argmax(costs <= (1.0 + extra_cost) * costs[-1])])
+
+
+def _record(model):
+    tables = list(getattr(model, "attribute_counts_", {"all": model.counts_}).values())
+    return {
+        "tolerance": float(model.tolerance),
+        "n_clusters": int(model.n_clusters),
+        "cost": model.inertia_,
+        "lp_value": model.lp_value_,
+        "violation": model.worst_violation_,
+        "balance": min(map(balance_of_table, tables)),
+        "relative_balance": min(map(relative_balance_of_table, tables)),
+        "smallest_cluster": min(table.sum(axis=1).min() for table in tables).item(),
+        "smallest_cell": min(table.min() for table in tables).item(),
+        "n_iter": int(model.n_iter_),
+    }
+
+
+def _sorted_tolerances(tolerances):
+    values = list(np.atleast_1d(np.asarray(tolerances, dtype=object)))
+    for value in values:
+        check_tolerance(value)
+    if not values:
+        raise ValueError("tolerances is empty: expected at least one number between 0 and 1.")
+    return sorted({float(value) for value in values})
+
+
+def _sorted_numbers(n_clusters):
+    values = list(np.atleast_1d(np.asarray(n_clusters, dtype=object)))
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"n_clusters has {value!r}: expected whole numbers of at least 1.")
+    if not values:
+        raise ValueError("n_clusters is empty: expected at least one number of clusters.")
+    return sorted({int(value) for value in values})

@@ -1,0 +1,106 @@
+"""What estimators say of the limits that were asked for, attribute by attribute."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor._attributes import Attributes
+from fairanchor._groups import encode_names
+from fairanchor.exceptions import FairnessWarning
+
+
+@dataclass(frozen=True)
+class AttributeReport:
+    """By how much labels miss what was asked for.
+
+    Attributes
+    ----------
+    attributes : Attributes or None
+        None if the combinations of all columns are one attribute.
+    tables : list of ndarray of shape (n_clusters, n_groups)
+        Rows in each cell, for each attribute.
+    violations : list of float
+        In rows.
+    prices : list of ndarray of shape (n_clusters, n_groups)
+        Of each attribute; none if there is only one.
+    """
+
+    attributes: Attributes | None
+    tables: list
+    violations: list
+    prices: list
+
+    @classmethod
+    def of(cls, rule, attributes, counts, result):
+        """Of the counts of all rows, by a rule and what was found within it.
+
+        Parameters
+        ----------
+        rule : LimitRule
+        attributes : Attributes or None
+        counts : ndarray of shape (n_clusters, n_groups)
+            Groups in canonical order.
+        result : object
+            With an ``assignment``, if limits were asked for.
+        """
+        prices = getattr(getattr(result, "assignment", None), "attribute_prices", [])
+        tables = rule.margins(counts)
+        if rule.joint is None and attributes is not None:
+            # A single column, whose sorted names are in another order than the codes.
+            order = np.argsort(attributes.joint[:, 0])
+            tables = [np.ascontiguousarray(table[:, order]) for table in tables]
+        return cls(attributes, tables, rule.violations(counts), prices)
+
+    def store(self, estimator, unit=1.0, price_unit=1.0):
+        """Set the attributes of an estimator that tell of it."""
+        estimator.worst_violation_ = max(self.violations) * unit
+        estimator._attributes = self.attributes
+        estimator._attribute_prices = [prices / price_unit for prices in self.prices]
+        if self.attributes is None:
+            for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
+                estimator.__dict__.pop(name, None)
+            return
+        titles = self.attributes.titles
+        scaled = self.tables if unit == 1.0 else [unit * table for table in self.tables]
+        estimator.attribute_groups_ = dict(zip(titles, self.attributes.names, strict=True))
+        estimator.attribute_counts_ = dict(zip(titles, scaled, strict=True))
+        missed = [violation * unit for violation in self.violations]
+        estimator.attribute_violations_ = dict(zip(titles, missed, strict=True))
+
+    def warn_if_missed(self):
+        """Say so where the worst limit is missed by a row or more."""
+        if max(self.violations) < 1.0:
+            return
+        by_attribute = ""
+        if self.attributes is not None:
+            pairs = zip(self.attributes.titles, self.violations, strict=True)
+            by_attribute = f" ({', '.join(f'{title!r}: {v:.3g}' for title, v in pairs)})"
+        warnings.warn(
+            f"Not all limits could be met in whole rows: the worst cell misses its limit by "
+            f"{max(self.violations):.3g} rows{by_attribute}, which is the least that was found. "
+            "Several attributes, or limits that differ between clusters, can leave rows over.",
+            FairnessWarning,
+            stacklevel=3,
+        )
+
+
+def unseen_combinations(estimator, sensitive_features):
+    """Prices of combinations that ``fit`` has not seen of groups that it has.
+
+    Returns
+    -------
+    extra : dict
+        From the name of a combination to its prices, an array of shape (n_clusters,).
+    """
+    attributes = getattr(estimator, "_attributes", None)
+    parts = getattr(estimator, "_attribute_prices", [])
+    if not parts or sensitive_features is None:
+        return {}
+    known = set(estimator.groups_.tolist())
+    extra = {}
+    for name in encode_names(sensitive_features, missing="own_group")[1]:
+        codes = None if name in known else attributes.codes_of(name)
+        if codes is not None:
+            extra[name] = sum(own[:, r] for own, r in zip(parts, codes, strict=True))
+    return extra
