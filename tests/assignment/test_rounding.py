@@ -200,6 +200,29 @@ def test_proportional_counts_meet_both_margins_and_are_next_to_every_cell(sizes_
     assert_array_equal(counts.sum(axis=0), group_sizes)
 
 
+@relaxed
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=2, max_size=6),
+    share=st.floats(0.05, 0.45),
+)
+def test_of_two_groups_the_smaller_is_rounded_up_in_the_smallest_clusters(sizes, share):
+    """So that no other rounding has a more even least even cluster among those rounded."""
+    sizes = np.array(sizes)
+    n = int(sizes.sum())
+    smaller = round(share * n)
+    counts = proportional_counts(sizes, np.array([n - smaller, smaller]))
+    exact = sizes * smaller / n
+    up, down = counts[:, 1] > exact + 1e-12, counts[:, 1] < exact - 1e-12
+    if 0 < smaller < n - smaller and up.any() and down.any():
+        assert sizes[up].max() <= sizes[down].min()
+
+
+def test_a_small_cluster_is_not_left_with_less_of_the_smaller_group():
+    """58.35 of 148 rows: 58 would be nearer, 59 leaves the cluster more even than all rows."""
+    counts = proportional_counts(np.array([29_852, 148]), np.array([18_172, 11_828]))
+    assert_array_equal(counts[1], [89, 59])
+
+
 def test_a_thousand_groups_of_one_row_fill_ten_clusters_evenly():
     counts = proportional_counts(np.full(10, 100), np.ones(1000, dtype=np.int64))
     assert_array_equal(counts.sum(axis=0), np.ones(1000))

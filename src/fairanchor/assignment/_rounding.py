@@ -4,6 +4,9 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+# What a cell's distance from its fraction counts beside the worth of a row, at most one.
+NEARNESS = 1e-5
+
 
 def largest_remainder(values, total):
     """Integers that sum to ``total``, each the floor or the ceiling of its share.
@@ -40,7 +43,9 @@ def raise_small_sizes(sizes, min_size):
 def proportional_counts(sizes, group_sizes):
     """Controlled rounding of the table ``sizes[l] * group_sizes[r] / n``, in exact integers.
 
-    Both margins are met exactly and every cell is the floor or the ceiling of its entry.
+    Both margins are met exactly and every cell is the floor or the ceiling of its entry. Of all
+    such tables the one with the most even clusters is taken: a row more of a small group goes to
+    a small cluster, where it changes the composition most.
 
     Parameters
     ----------
@@ -56,6 +61,7 @@ def proportional_counts(sizes, group_sizes):
         (products % n) / n,
         (sizes - floor.sum(axis=1)).astype(np.float64),
         (group_sizes - floor.sum(axis=0)).astype(np.float64),
+        worth=_evenness_of_a_row(sizes, group_sizes),
     )
 
 
@@ -115,13 +121,26 @@ def _snap(values):
     return np.where(np.abs(values - nearest) <= tolerance, nearest, values)
 
 
-def _round_cells(floor, fraction, row_sums, column_sums):
+def _evenness_of_a_row(sizes, group_sizes):
+    """By how much one more row of each group raises the entropy of each cluster, relative.
+
+    To first order at the composition of the population, where one row changes the entropy by
+    ``-log(share) / size``.
+    """
+    share = group_sizes / group_sizes.sum()
+    rarity = -np.log(share, out=np.zeros_like(share), where=share > 0)
+    worth = rarity / np.maximum(sizes, 1)[:, None]
+    return worth / max(worth.max(), np.finfo(float).tiny)
+
+
+def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
     """Choose the cells to round up so that each margin is rounded up or down as well.
 
     The choice is a vertex of a transportation polytope that contains the fractions
     themselves, so it exists and is integral; of all of them, the nearest to the
-    fractions is taken. ``row_sums`` and ``column_sums`` are the sums of the fractions,
-    integers where the margins are.
+    fractions is taken, or the one of the greatest ``worth`` where cells have one that matters.
+    ``row_sums`` and ``column_sums`` are the sums of the fractions, integers where the margins
+    are.
     """
     rows, columns = np.nonzero(fraction)
     if len(rows) == 0:
@@ -138,7 +157,7 @@ def _round_cells(floor, fraction, row_sums, column_sums):
     f = fraction[rows, columns]
     sums = np.concatenate([row_sums, column_sums])
     solution = linprog(
-        1.0 - 2.0 * f,
+        NEARNESS * (1.0 - 2.0 * f) - np.broadcast_to(worth, fraction.shape)[rows, columns],
         A_ub=vstack([margins, -margins], format="csr"),
         b_ub=np.concatenate([np.ceil(sums), -np.floor(sums)]),
         bounds=(0.0, 1.0),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs, parallel_config
 from threadpoolctl import ThreadpoolController
 
 from fairanchor._kernels._sorting import split_by_code
@@ -145,7 +145,7 @@ class MemoryRows:
 
 def map_in_threads(function, items, n_jobs):
     """Yield ``function(item)`` for every item, in their order, computed by ``n_jobs`` threads."""
-    n_threads = min(effective_n_jobs(n_jobs), len(items))
+    n_threads = min(_number_of_threads(n_jobs), len(items))
     # One BLAS thread: the items are the parallelism, and a product's bits must not
     # depend on how many threads share it.
     with _thread_pools().limit(limits=1, user_api="blas"):
@@ -177,3 +177,9 @@ def with_one_blas_thread(method):
 def _thread_pools():
     # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
     return ThreadpoolController()
+
+
+def _number_of_threads(n_jobs):
+    """As in joblib, for threads: for processes it would warn in a worker of a cluster."""
+    with parallel_config(backend="threading"):
+        return effective_n_jobs(n_jobs)
