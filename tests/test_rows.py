@@ -44,8 +44,11 @@ def test_blocks_cover_every_row_once_and_in_order(n_rows):
         return (np.zeros(1),)
 
     rows.sum(record)
-    starts = range(0, n_rows, BLOCK_ROWS)
-    assert seen == [(start, min(start + BLOCK_ROWS, n_rows)) for start in starts]
+    size = BLOCK_ROWS
+    if BLOCK_ROWS < n_rows <= 8 * BLOCK_ROWS:  # few: in more, smaller blocks
+        size = 1024
+    starts = range(0, n_rows, size)
+    assert seen == [(start, min(start + size, n_rows)) for start in starts]
 
 
 @pytest.mark.parametrize("n_rows", SIZES)
@@ -57,11 +60,11 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(n_rows):
 
 
 def test_sums_are_added_in_block_order_even_when_later_blocks_finish_first():
-    n_blocks = 8
+    n_blocks = 9
     rows = make_rows(n_blocks * BLOCK_ROWS, n_jobs=2)
     second_is_done = threading.Event()
     # Adding these in any other order gives another sum.
-    terms = np.array([1.0, 1e-16, 1e-16, 1e16, -1e16, 3.0, 1e-16, 1.0])
+    terms = np.array([1.0, 1e-16, 1e-16, 1e16, -1e16, 3.0, 1e-16, 1.0, 1e-16])
 
     def late_first(block):
         number = block.start // BLOCK_ROWS
@@ -87,9 +90,9 @@ def test_sums_equal_those_over_all_rows_at_once():
 
 def test_sum_does_not_change_what_the_kernel_returned():
     shared = np.ones(2)
-    rows = make_rows(3 * BLOCK_ROWS)
+    rows = make_rows(9 * BLOCK_ROWS)
     (total,) = rows.sum(lambda block: (shared,))
-    assert_array_equal(total, [3, 3])
+    assert_array_equal(total, [9, 9])
     assert_array_equal(shared, [1, 1])
 
 
@@ -130,10 +133,10 @@ def test_blas_has_one_thread_during_a_sweep_and_its_own_number_after_it(n_jobs):
     def spy(block):
         return (np.array(max(blas_threads())),)
 
-    rows = make_rows(2 * BLOCK_ROWS, n_jobs=n_jobs)
+    rows = make_rows(9 * BLOCK_ROWS, n_jobs=n_jobs)
     with threadpool_limits(limits=2, user_api="blas"):
         before = blas_threads()
-        assert rows.sum(spy)[0] == 2  # one thread in each of two blocks
+        assert rows.sum(spy)[0] == 9  # one thread in each of nine blocks
         assert blas_threads() == before
 
 

@@ -133,7 +133,7 @@ def needs_soft_labels(refinement, samples):
 
 def _propagate_within(graph, rows, targets, samples, refinement):
     """`propagate` within limits instead of to targets."""
-    soft_labels, labelled = _soft_labels(graph, rows, targets, samples)
+    soft_labels, labelled = _soft_labels(graph, rows, samples)
     found = refinement.rule.assign(labelled, soft_labels)
     zeros = np.zeros((len(targets), rows.n_features))
     centers = means_of(labelled, found.labels, zeros, found.split)
@@ -152,18 +152,17 @@ def _propagate_within(graph, rows, targets, samples, refinement):
     )  # fmt: skip
 
 
-def _soft_labels(graph, rows, targets, samples):
+def _soft_labels(graph, rows, samples):
     """Soft labels of the rows, or of a sample of them, and whose they are."""
     soft_labels = graph.pop_soft_labels()
     if soft_labels is None:
-        rows = in_whole_rows(samples[-1])
-        soft_labels = SoftLabelScorer.of(graph, targets).scores(rows)
+        return graph.sample_soft_labels, in_whole_rows(samples[-1])
     return soft_labels, rows
 
 
 def _first_centers(graph, rows, targets, samples):
     """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
-    soft_labels, rows = _soft_labels(graph, rows, targets, samples)
+    soft_labels, rows = _soft_labels(graph, rows, samples)
     shares = targets * (rows.group_sizes / np.maximum(targets.sum(axis=0), 1e-300))
     assignment = balanced(soft_labels, rows, shares)
     zeros = np.zeros((len(targets), rows.n_features))

@@ -60,9 +60,9 @@ def excess_cost(costs, codes, weights, n_groups):
     return at_sizes / proportional_cost(costs, codes, weights) - 1.0
 
 
-@pytest.mark.parametrize(("tail", "worst"), [(0.0, 3e-4), (1.0, 1e-3)])
+@pytest.mark.parametrize(("tail", "worst"), [(0.0, 1e-4), (1.0, 3e-4)])
 def test_sizes_are_those_of_the_cheapest_proportional_assignment(tail, worst):
-    """Measured over these instances: median 1e-10, worst 1.4e-4 (4e-4 with a heavy tail)."""
+    """Measured over these instances: worst 6e-5 (1.7e-4 with a heavy tail)."""
     excess = [excess_cost(*random_problem(seed, tail=tail)) for seed in range(50)]
     assert np.median(excess) < 1e-7
     assert max(excess) < worst

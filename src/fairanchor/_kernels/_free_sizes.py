@@ -11,6 +11,9 @@ from fairanchor._kernels import NUMBA_CACHE
 from fairanchor._kernels._centers import soft_assignment
 
 LEAST_RIDGE = 1e-8
+# The ridge after a step that went too far, if it had none worth the name: a smaller one hardly
+# shortens the next.
+FIRST_RIDGE = 1e-2
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -87,6 +90,8 @@ def maximise(scores, group_codes, weights, shares, prices, temperature, toleranc
     for _ in range(max_steps):
         step, sizes = _newton_step(mass, curvature, shares, temperature, ridge)
         if _is_close(mass, sizes, shares, tolerance):
+            # Where the full step would lead: a ridge draws the sizes to where they are.
+            _, sizes = _newton_step(mass, curvature, shares, temperature, LEAST_RIDGE)
             return prices, sizes
         trial = prices + step
         new_mass, new_curvature = np.zeros(shape), np.zeros(cubic)
@@ -95,7 +100,7 @@ def maximise(scores, group_codes, weights, shares, prices, temperature, toleranc
         )
         if new_value >= value - 1e-12 * abs(value):
             prices, value, mass, curvature = trial, new_value, new_mass, new_curvature
-            ridge = max(ridge / 100, LEAST_RIDGE)
+            ridge = ridge / 10 if ridge > 1e-3 * FIRST_RIDGE else LEAST_RIDGE
         else:  # where hardly a row is near a tie the quadratic model promises too much
-            ridge *= 10
+            ridge = max(10 * ridge, FIRST_RIDGE)
     return prices, mass.sum(axis=1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._kernels._nearest import nearest_allowed
+from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor.anchors._das import select_das, select_fdas
 from fairanchor.anchors._kmeans import kmeans_sample_rows, select_kmeans
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
@@ -110,17 +110,19 @@ def anchor_masses(rows, points, codes):
 
 def nearest_anchor_finder(points, codes, n_groups):
     """A function of a block: the nearest anchor of each row among those of the row's group."""
-    allowed = codes == np.arange(n_groups)[:, None]
-    allowed[~allowed.any(axis=1)] = True
+    by_group = np.argsort(codes, kind="stable")
+    first = np.searchsorted(codes, np.arange(n_groups), side="left", sorter=by_group)
+    last = np.searchsorted(codes, np.arange(n_groups), side="right", sorter=by_group)
+    without = first == last  # any anchor will do
+    first[without], last[without] = 0, len(points)
     center = points.mean(axis=0)
-    centred = points - center
-    half_squares = 0.5 * (centred**2).sum(axis=1)
+    centred = points[by_group] - center
+    HT, half_squares = np.ascontiguousarray(centred.T), 0.5 * (centred**2).sum(axis=1)
 
     def nearest_anchor(block):
         nearest = np.empty(len(block.X), dtype=np.int64)
-        products = (block.X - center) @ centred.T
-        nearest_allowed(products, half_squares, block.group_codes, allowed, nearest)
-        return nearest
+        nearest_of_group(block.X, block.group_codes, center, HT, half_squares, first, last, nearest)
+        return by_group[nearest]
 
     return nearest_anchor
 

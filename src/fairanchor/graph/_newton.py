@@ -52,7 +52,8 @@ class NewtonSolver:
             Fewer rows whose weights make them stand for all, and then more: multipliers that
             meet the targets on one meet them nearly on the next.
         keep_soft_labels : bool
-            Whether the result has the soft labels; never those of rows in chunks.
+            Whether the result has the soft labels; never those of rows in chunks. Those of the
+            last sample it has otherwise.
 
         Returns
         -------
@@ -60,18 +61,23 @@ class NewtonSolver:
         """
         max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         allowed = allowed_anchors(problem, targets)
-        multipliers, curvature = np.zeros(targets.shape), None
+        multipliers, curvature, sample_soft_labels = np.zeros(targets.shape), None, None
         typical = samples[-1] if isinstance(rows, ChunkedRows) else rows
         for number, stage in enumerate([*samples, rows]):
             if number <= 1:  # after the first stage the multipliers are about what they will be
                 row_solver = choose_row_solver(problem, typical, multipliers, targets)
-            keep = keep_soft_labels and stage is rows and not isinstance(rows, ChunkedRows)
+            if stage is rows:
+                keep = keep_soft_labels and not isinstance(rows, ChunkedRows)
+            else:
+                keep = not keep_soft_labels and stage is samples[-1]
             ascent = _DualAscent(problem, stage, targets, allowed, row_solver, keep=keep)
             # The error of a sample adds to that of its solution.
             tol = self.tol if stage is rows else 0.25 * self.tol
             result, curvature = ascent.run(multipliers, max_iter, tol, curvature)
             multipliers = result.multipliers
-        return result
+            if stage is not rows:
+                sample_soft_labels = result.soft_labels
+        return replace(result, sample_soft_labels=sample_soft_labels)
 
 
 def sufficient_multipliers(problem, rows, targets, multipliers):

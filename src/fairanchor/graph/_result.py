@@ -34,6 +34,8 @@ class GraphResult:
         One record per iteration.
     row_solver : ActiveSetRows, PivotingRows, ResidualRows or None
         What solved the rows, if it did so exactly.
+    sample_soft_labels : ndarray of shape (n_sample_rows, n_clusters), or None
+        Of the last sample's rows, where those of all rows are not kept.
     squares : float or None
         Sum of the rows' squared distances to the mean of the anchors, if it was exact.
     """
@@ -48,6 +50,7 @@ class GraphResult:
     n_iter: int
     history: list
     row_solver: object = None
+    sample_soft_labels: np.ndarray | None = None
     squares: float | None = None
 
     def pop_soft_labels(self):

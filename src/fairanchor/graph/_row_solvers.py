@@ -134,8 +134,9 @@ class ResidualRows:
         for block in rows.blocks():
             linear = priced.half_prices[block.group_codes] - self.problem.products(block.X)
             cell = (linear + 0.5 * np.diag(self.problem.Q)).argmin(axis=1)
-            np.add.at(used, cell, priced.weights(block) > 0.0)
-            np.add.at(count, cell, 1.0)
+            of_cell = (cell == np.arange(m)[:, None]).astype(np.float64)
+            used += of_cell @ (priced.weights(block) > 0.0)
+            count += of_cell.sum(axis=1)
         overall = used.sum(axis=0) > 0.5 * count.sum()
         supports = np.where(count[:, None] > 0, used > 0.5 * count[:, None], overall)
         supports[~supports.any(axis=1)] = True

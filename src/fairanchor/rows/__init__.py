@@ -1,8 +1,9 @@
 """Where the rows live, and the two verbs that sweep over them: map and sum over blocks.
 
-A *block* is a run of ``BLOCK_ROWS`` consecutive rows. Its boundaries depend on the row
-number only, never on the number of threads, and results are combined in block order,
-so that every sum has the same bits on one thread and on many.
+A *block* is a run of ``BLOCK_ROWS`` consecutive rows, or of fewer in a table of a few blocks.
+Its boundaries depend on the table's length and the row number only, never on the number of
+threads, and results are combined in block order, so that every sum has the same bits on one
+thread and on many.
 """
 
 from fairanchor.rows._chunks import Chunk, ChunkedRows, DrawnRows, MemoryChunks

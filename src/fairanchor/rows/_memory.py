@@ -12,6 +12,8 @@ from threadpoolctl import ThreadpoolController
 from fairanchor._kernels._sorting import split_by_code
 
 BLOCK_ROWS = 4096
+# A few blocks of rows go in smaller ones, so that threads share them evenly.
+FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 1024
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class MemoryRows:
         self.n_groups = n_groups
         self.n_jobs = n_jobs
         self.n_rows, self.n_features = X.shape
+        is_few = BLOCK_ROWS < self.n_rows <= FEW_BLOCKS * BLOCK_ROWS
+        self.block_rows = FEW_BLOCK_ROWS if is_few else BLOCK_ROWS
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
 
     @property
@@ -105,7 +109,7 @@ class MemoryRows:
 
     def blocks(self):
         """All blocks in row order."""
-        return map(self._block, range(0, self.n_rows, BLOCK_ROWS))
+        return map(self._block, range(0, self.n_rows, self.block_rows))
 
     def subset(self, indices, *, threaded=True):
         """The rows at ``indices``, as rows of their own, swept by as many threads or by one."""
@@ -134,12 +138,12 @@ class MemoryRows:
         )
 
     def _block(self, start):
-        stop = min(start + BLOCK_ROWS, self.n_rows)
+        stop = min(start + self.block_rows, self.n_rows)
         span = slice(start, stop)
         return Block(self.X[span], self.group_codes[span], self.weights[span], start, stop)
 
     def _sweep(self, function):
-        starts = range(0, self.n_rows, BLOCK_ROWS)
+        starts = range(0, self.n_rows, self.block_rows)
         return map_in_threads(lambda start: function(self._block(start)), starts, self.n_jobs)
 
 
