@@ -31,6 +31,8 @@ SAMPLE_ROWS = 40_000
 START_ROWS = 2_000
 MAX_STEPS = 30
 MASS_TOLERANCE = 1e-3
+# Part of a row below which a cluster is empty: smoothing leaves none without a trace.
+LEAST_SIZE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def free_sizes(scores, group_codes, weights, n_groups, start=None):
             break
         temperature /= 4
     prices[:, present] = own
-    sizes = np.maximum(sizes, 0.0)
+    sizes = np.where(sizes > LEAST_SIZE * weights.mean(), sizes, 0.0)
     return FreeSizes(sizes * (total_weight / sizes.sum()), prices, temperature)
 
 
