@@ -47,7 +47,7 @@ GROWTH_FROM = 1_000_000
 N_CLUSTERS, N_FEATURES = 5, 10
 GROUP_SHARES = (0.5, 0.3, 0.2)
 BLOCK_ROWS = 500_000
-# Where `AnchorFairClustering.fit` finds what it calls, in its own module.
+# Where `AnchorFairClustering.fit` finds what it calls, in the modules of the package.
 MODULES = {
     "equal rows": "_open_rows.MemoryRows.merged",
     "anchors": "_anchor_clustering.select_anchors",
