@@ -30,6 +30,7 @@ exclude_patterns = ["**/sg_execution_times.rst", "gallery/backreferences", "**/*
 templates_path = ["_templates"]
 # Single backquotes in docstrings name objects; those that are documented become links.
 default_role = "obj"
+highlight_language = "none"  # what is not said to be code is a formula or a command
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -51,6 +52,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 1,
+    "within_subsection_order": "FileNameSortKey",
 }
 
 html_theme = "furo"

@@ -28,7 +28,7 @@ fair = AnchorFairClustering(5, random_state=0).fit(X, sensitive_features=group)
 
 # %%
 # **Who is in which cluster?** Every bar is a cluster. In the population the groups meet at the
-# dashed line; under plain k-means some clusters have hardly anybody of one group.
+# dashed line; under plain k-means the share of a group differs widely from cluster to cluster.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained", sharey=False)
 plot_composition(plain.labels_, group, ax=axes[0]).set_title("plain k-means", loc="left")

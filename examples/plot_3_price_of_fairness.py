@@ -47,7 +47,7 @@ shown = [0, 3, len(path.models) - 1]
 figure, axes = plt.subplots(1, 3, figsize=(13, 3), layout="constrained")
 for ax, number in zip(axes, shown, strict=True):
     plot_composition(path.models[number], ax=ax)
-    ax.set_title(f"tolerance {path.models[number].tolerance:g}")
+    ax.set_title(f"tolerance {path.models[number].tolerance:g}", loc="left")
 plt.show()
 
 # %%

@@ -65,10 +65,10 @@ for column, table in separate.attribute_counts_.items():
     print("misses its limits by", separate.attribute_violations_[column], "rows")
 
 # %%
-# The combinations under both settings. On the left they are free, as long as each attribute is
+# The combinations under both settings. Above they are free, as long as each attribute is
 # mirrored.
 
-figure, axes = plt.subplots(1, 2, figsize=(12, 3.8), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(9, 6.4), layout="constrained")
 plot_composition(separate.labels_, both, ax=axes[0]).set_title(
     "each attribute by itself", loc="left"
 )

@@ -71,7 +71,7 @@ for name, count in zip(*np.unique(status, return_counts=True), strict=True):
 plain = KMeans(2, n_init=10, random_state=0).fit(X).labels_
 fair = AnchorFairClustering(2, random_state=0).fit(X, sensitive_features=status)
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 2.6), layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(9, 4.4), layout="constrained")
 plot_composition(plain, status, ax=axes[0]).set_title("plain k-means", loc="left")
 plot_composition(fair, ax=axes[1]).set_title("fair segments", loc="left")
 plt.show()
