@@ -51,8 +51,18 @@ def generated_customers(n=41_108, seed=0):
     others = np.column_stack([rng.lognormal(5.2, 0.8, n), rng.poisson(1.5, n) + 1.0])
     contact = np.column_stack([rng.integers(0, 1000, n), rng.poisson(0.2, n)])
     data = np.column_stack([age, others, contact, economy + rng.normal(0, 0.4, (n, 5))])
-    names = ["age", "duration", "campaign", "pdays", "previous", "emp.var.rate", "cons.price.idx",
-             "cons.conf.idx", "euribor3m", "nr.employed"]  # fmt: skip
+    names = [
+        "age",
+        "duration",
+        "campaign",
+        "pdays",
+        "previous",
+        "emp.var.rate",
+        "cons.price.idx",
+        "cons.conf.idx",
+        "euribor3m",
+        "nr.employed",
+    ]
     return Bunch(data=data, sensitive_features=status, feature_names=names, n_clusters=2)
 
 
@@ -120,9 +130,13 @@ print(f"new rows: {relative_balance_score(labels, sensitive_features=status[new]
 # **A report** for whoever asks whether the segments are fair: one file, no network, plain words.
 
 run = summarise_run(
-    fair, X, sensitive_features=status, feature_names=names, plain_labels=plain,
+    fair,
+    X,
+    sensitive_features=status,
+    feature_names=names,
+    plain_labels=plain,
     title="Two customer segments",
-)  # fmt: skip
+)
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "segments.html")
     write_report(file, run)

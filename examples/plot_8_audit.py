@@ -45,8 +45,10 @@ segment = np.array(["gold", "silver", "blue"])[GaussianMixture(3, random_state=0
 # compares shares with those of all rows (1 is proportional), *MNCE* is an entropy (1 is best).
 
 print(pd.crosstab(segment, group))
-print(f"balance          {balance_score(segment, sensitive_features=group):.3f}"
-      f" (bound {dataset_balance(group):.3f})")  # fmt: skip
+print(
+    f"balance          {balance_score(segment, sensitive_features=group):.3f}"
+    f" (bound {dataset_balance(group):.3f})"
+)
 print(f"relative balance {relative_balance_score(segment, sensitive_features=group):.3f}")
 print(f"MNCE             {mnce_score(segment, sensitive_features=group):.3f}")
 

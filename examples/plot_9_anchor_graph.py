@@ -51,8 +51,13 @@ plt.show()
 
 print("multipliers, clusters x groups\n", newton.multipliers_.round(3))
 Z = newton.transform(X, sensitive_features=group)
-print("weights:", Z.shape, f"{Z.nnz / Z.shape[0]:.1f} anchors per row,",
-      "rows sum to", np.unique(Z.sum(axis=1).round(9)))  # fmt: skip
+print(
+    "weights:",
+    Z.shape,
+    f"{Z.nnz / Z.shape[0]:.1f} anchors per row,",
+    "rows sum to",
+    np.unique(Z.sum(axis=1).round(9)),
+)
 
 # %%
 # The anchors, with areas like the rows they stand for.

@@ -3,6 +3,8 @@
 Sphinx's own renderer loads a script from elsewhere. The translation from TeX is that of docutils.
 """
 
+from html import escape
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -35,9 +37,4 @@ def mathml(node, *, as_block):
         return tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
         logger.warning("formula %r: %s", node.astext(), error, location=node)
-        return f"<code>{translator_safe(node.astext())}</code>"
-
-
-def translator_safe(text):
-    """Text without characters that mean something in HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return f"<code>{escape(node.astext())}</code>"
