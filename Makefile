@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two workers: the suite is CPU-bound and the numeric libraries bring threads of their own.
 TEST_WORKERS ?= 2
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
@@ -25,8 +25,12 @@ format: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
+# Runs the gallery; its pages are then in build/docs/index.html. Warnings are errors.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
+
 clean:
-	rm -rf $(VENV) benchmarks/.venv-holisticai build dist
+	rm -rf $(VENV) benchmarks/.venv-holisticai build dist docs/gallery docs/api/generated
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"fairanchor needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'
@@ -38,6 +42,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml | $(VENV)/bin/python

@@ -1,4 +1,7 @@
-"""Samples of rows that need no random numbers."""
+"""Samples of rows that need no random numbers: spread over the table by a fixed rule.
+
+Samples with weights, which stand for all rows of a fit, are in `rows/_stand_in.py`.
+"""
 
 import numpy as np
 

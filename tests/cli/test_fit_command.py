@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering
-from fairanchor._anchor_clustering import TARGETS
 from fairanchor._model_file import load_model
 from fairanchor.cli import _fit
 from fairanchor.clusterers._registry import CLUSTERERS
+from fairanchor.graph._targets import TARGETS
 from fairanchor.metrics import contingency_table, mnce_score, relative_balance_score
 
 BASIC = ("fit", "people.csv", "-k", 3, "--sensitive", "sex", "--id", "person", "--jobs", 1)

@@ -1,4 +1,8 @@
-"""Numba kernels: arrays in, arrays out, one block of rows per call, no Python objects."""
+"""Numba kernels: arrays in, arrays out, one block of rows per call, no Python objects.
+
+No checks, no randomness, no threads: callers in the other folders see to these. A kernel that
+writes into an argument says so.
+"""
 
 import os
 

@@ -14,8 +14,7 @@ from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
-# An anchor that the support nearly contains already: the updates of K have lost the digits
-# of what is left of it.
+# Below, the support nearly contains the anchor: K's updates have lost the digits of the rest.
 SMALL_PIVOT = 1e-5
 
 

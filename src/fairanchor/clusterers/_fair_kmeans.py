@@ -111,7 +111,7 @@ default="k-means"
         Smallest group over largest group in the worst cluster.
     inertia_ : float
         Sum of squared distances of the rows to their centres.
-    cost_path_ : ndarray of shape (n_iter_ + 1,) or shorter
+    cost_path_ : ndarray of shape (n_iter + 1,) or shorter
         Cost after each iteration, never increasing.
     n_iter_ : int
         Number of iterations.

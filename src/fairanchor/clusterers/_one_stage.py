@@ -78,7 +78,7 @@ class OneStageFairSpectralClustering(FairClusterer):
     ----------
     labels_ : ndarray of shape (n_samples,)
         Cluster of each row.
-    objective_path_ : ndarray of shape (n_iter_ + 1,)
+    objective_path_ : ndarray of shape (n_iter + 1,)
         Objective at the first labels and after each sweep.
     objective_ : float
         Its last value.

@@ -110,7 +110,7 @@ class VariationalFairClustering(FairClusterer):
         Cluster of each row.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Means of the clusters (``"kmedian"``: medoids).
-    energy_path_ : ndarray of shape (n_iter_,)
+    energy_path_ : ndarray of shape (n_iter,)
         Energy of the labels after each outer iteration of the best run.
     fairness_error_ : float
         ``sum over clusters of KL(pi || P_l)`` of the labels; 0 is proportional.

@@ -1,4 +1,8 @@
-"""The anchor graph: its problem, its targets, and the solvers that meet them."""
+"""Module 3 of the paper, the anchor graph: its problem, its targets, the solvers that meet them.
+
+Problem, solver and result are three types. `_row_solvers` has what the solvers share: the n small
+programs, one per row, whose kernels are in `_kernels`. Labels are made elsewhere, in `assignment`.
+"""
 
 from fairanchor.graph._admm import ADMMSolver, warn_not_converged
 from fairanchor.graph._newton import NewtonSolver, sufficient_multipliers
