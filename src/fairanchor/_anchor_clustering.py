@@ -26,6 +26,7 @@ from fairanchor._groups import check_groups
 from fairanchor._model import AnchorModel
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
 from fairanchor._scaling import power_of_two_scale
+from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import (
     HasMethods,
     Interval,
@@ -68,7 +69,6 @@ from fairanchor.rows import (
     draw_for_samples,
     samples_of_drawn,
     stand_in_samples,
-    with_one_blas_thread,
 )
 from fairanchor.rows._journal import identity_of_run
 from fairanchor.rows._label_files import LabelsElsewhere

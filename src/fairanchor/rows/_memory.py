@@ -3,13 +3,13 @@
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property, wraps
+from functools import cached_property
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
 from fairanchor._kernels._sorting import split_by_code
+from fairanchor._shared_state import one_blas_thread
 
 BLOCK_ROWS = 4096
 
@@ -148,7 +148,7 @@ def map_in_threads(function, items, n_jobs):
     n_threads = min(effective_n_jobs(n_jobs), len(items))
     # One BLAS thread: the items are the parallelism, and a product's bits must not
     # depend on how many threads share it.
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if n_threads <= 1:
             yield from map(function, items)
             return
@@ -160,20 +160,3 @@ def map_in_threads(function, items, n_jobs):
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
-
-
-def with_one_blas_thread(method):
-    """Run a method with one BLAS thread: idle ones would wait busily and take a core from ours."""
-
-    @wraps(method)
-    def limited(*args, **kwargs):
-        with _thread_pools().limit(limits=1, user_api="blas"):
-            return method(*args, **kwargs)
-
-    return limited
-
-
-@cache
-def _thread_pools():
-    # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
-    return ThreadpoolController()
