@@ -1,5 +1,6 @@
 """Rows in memory, swept block by block by a pool of threads."""
 
+import mmap
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from fairanchor._kernels._sorting import split_by_code
 from fairanchor._shared_state import one_blas_thread
 
 BLOCK_ROWS = 4096
+# Stack of a thread, as systems give it, and what Python and the allocator take for it.
+THREAD_BYTES = 24 * 2**20
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def map_in_threads(function, items, n_jobs):
         if n_threads <= 1:
             yield from map(function, items)
             return
+        check_room_for_threads(n_threads)
         with ThreadPoolExecutor(n_threads) as pool:
             pending = deque()
             for item in items:
@@ -160,3 +164,14 @@ def map_in_threads(function, items, n_jobs):
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+
+
+def check_room_for_threads(n_threads):
+    """Refuse threads that could not begin: Python would wait for the first of them without end."""
+    try:
+        mmap.mmap(-1, n_threads * THREAD_BYTES).close()
+    except OSError as error:
+        raise MemoryError(
+            f"{n_threads} threads need {n_threads * THREAD_BYTES / 1e6:.0f} MB to begin with, and "
+            "there is less. One thread (n_jobs=1, --jobs 1) needs none of it."
+        ) from error
