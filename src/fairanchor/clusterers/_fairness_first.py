@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairness_first as kernels
 from fairanchor._kernels._centers import label_sums
+from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, fit_context
 from fairanchor.assignment import largest_remainder, proportional_counts, transport
@@ -172,6 +173,7 @@ class FairnessFirstClustering(FairClusterer):
         self : FairnessFirstClustering
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, kept, self.n_clusters)
         rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)

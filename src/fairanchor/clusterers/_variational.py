@@ -13,6 +13,7 @@ from fairanchor._kernels._variational import (
     most_likely_clusters,
     polish_labels,
 )
+from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.clusterers._base import FairClusterer, fill_empty_clusters
@@ -218,6 +219,7 @@ class VariationalFairClustering(FairClusterer):
         self : VariationalFairClustering
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, kept, self.n_clusters)
         rows = PenalisedRows.of(X, groups, weights, kept, self.fairness_weight)

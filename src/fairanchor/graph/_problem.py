@@ -9,6 +9,7 @@ import numpy as np
 # the same combination of anchors.
 SMALLEST_ALPHA = 1e-10
 LARGEST_ALPHA = 1e9
+ALPHA_OF_EQUAL_ANCHORS = (1e-60, 1e60)
 
 
 class AnchorGraphProblem:
@@ -69,7 +70,9 @@ class AnchorGraphProblem:
 
 def _effective_alpha(alpha, mean_square, announce):
     if mean_square == 0.0:
-        return alpha if alpha > 0 and np.isfinite(alpha) else 1.0
+        # The solution does not depend on it, but squares of the multipliers must not overflow.
+        smallest, largest = ALPHA_OF_EQUAL_ANCHORS
+        return alpha if smallest < alpha < largest else 1.0
     effective = min(max(alpha, SMALLEST_ALPHA * mean_square), LARGEST_ALPHA * mean_square)
     if announce and effective != alpha:
         warnings.warn(
