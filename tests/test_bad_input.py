@@ -18,6 +18,8 @@ GROUPS = np.arange(200) % 3
 MUST_WORK = {
     "constant column": (np.column_stack([NORMAL, np.ones(200)]), GROUPS, 3),
     "all rows equal": (np.ones((100, 3)), GROUPS[:100], 4),
+    "all rows equal and tiny": (np.full((53, 1), 1e-100), GROUPS[:53], 2),
+    "all rows equal and huge": (np.full((53, 1), 1e100), GROUPS[:53], 2),
     "duplicate rows": (np.repeat(NORMAL[:5], 40, axis=0), GROUPS, 4),
     "one feature": (NORMAL[:, :1], GROUPS, 3),
     "more features than rows": (RNG.normal(size=(30, 100)), GROUPS[:30], 3),

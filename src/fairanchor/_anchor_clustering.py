@@ -19,13 +19,13 @@ from fairanchor._fairness_rule import check_request
 from fairanchor._fitted_anchors import FittedAnchors
 from fairanchor._open_rows import draw_rows, open_rows, samples_of
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
+from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import fit_context
 from fairanchor._store_fit import store_assignment, store_graph, store_limits, store_model
 from fairanchor.anchors import select_anchors
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import check_clusterer
 from fairanchor.graph import AnchorGraphProblem, AnchorSummary, check_targets, warn_not_converged
-from fairanchor.rows import with_one_blas_thread
 
 
 class AnchorFairClustering(FittedAnchors):

@@ -102,7 +102,7 @@ def worst_violation(
     """
     if attributes not in ("intersection", "separate"):
         raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
-    labels = column_or_1d(labels)
+    labels = _given_labels(labels)
     weights = check_weights(sample_weight, labels)
     if attributes == "separate":
         columns = check_attributes(sensitive_features, len(labels))
@@ -155,7 +155,7 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
 
     Clusters are those that occur, groups are in the sorted order of their names.
     """
-    labels = column_or_1d(labels)
+    labels = _given_labels(labels)
     weights = check_weights(sample_weight, labels)
     attributes = check_attributes(sensitive_features, len(labels))
     clusters, rows = np.unique(labels, return_inverse=True)
@@ -164,6 +164,13 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
         for groups in attributes
     ]
     return dict(zip(column_titles(sensitive_features, len(tables)), tables, strict=True))
+
+
+def _given_labels(labels):
+    labels = column_or_1d(labels)
+    if len(labels) == 0:
+        raise ValueError("labels has no rows: expected the cluster of at least one row.")
+    return labels
 
 
 def _measure(name):

@@ -44,6 +44,7 @@ from fairanchor._model_limits import (
     separate_arrays,
     separate_to_plain,
 )
+from fairanchor._shared_state import one_blas_thread
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._row_solvers import ActiveSetRows, PivotingRows, ResidualRows
@@ -289,14 +290,14 @@ def _estimator_from(saved):
 
 
 def _restored_model(manifest, arrays):
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # The ridge was checked, and announced, when the model was fitted.
-        warnings.simplefilter("ignore", UserWarning)
+    # One thread as in fit: the bits of a product may depend on their number.
+    with one_blas_thread(), np.errstate(all="ignore"):
         problem = AnchorGraphProblem(
             arrays["model.anchors"],
             arrays["model.anchor_labels"],
             manifest["n_clusters"],
             float(manifest["alpha"]),
+            announce=False,  # it was, when the model was fitted
         )
         require(np.isfinite(problem.Q).all(), "its anchors are too large to be multiplied")
         arguments = ()

@@ -281,3 +281,17 @@ def test_targets_that_cannot_be_met_are_scaled_to_the_groups(table, data):
 def test_targets_that_can_be_met_are_returned_as_they_are_for_weights():
     targets = np.array([[1.25, 0.5], [2.75, 1.5]])
     assert_array_equal(round_targets(targets, np.array([4.0, 2.0]), whole=False), targets)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (largest_remainder, ([np.nan, 1.0], 2), "cannot be taken: expected finite numbers >= 0"),
+        (largest_remainder, ([-1.0, 3.0], 2), "cannot be taken: expected finite numbers >= 0"),
+        (controlled_rounding, ([[np.inf, 1.0]],), "cannot be rounded: expected finite numbers"),
+        (proportional_counts, (np.array([3, 4]), np.array([3, 3])), "sum to 7, .* groups to 6"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)

@@ -422,3 +422,38 @@ def test_a_cluster_without_a_total_gets_no_row_however_light():
     scores[1:, 2] = 1e9
     result = one_group(scores, np.array([1e11, 0.0, 0.0]), weights)
     assert_array_equal(result.labels, 0)
+
+
+SCORES = np.random.default_rng(0).normal(size=(6, 2))
+CODES = np.array([0, 0, 0, 1, 1, 1])
+TOTALS = np.array([[2, 1], [1, 2]])
+
+
+def with_score(value):
+    scores = SCORES.copy()
+    scores[2, 1] = value
+    return {"scores": scores}
+
+
+REFUSED = {
+    "missing score": (with_score(np.nan), "scores sum to nan: expected finite"),
+    "infinite score": (with_score(np.inf), "scores sum to inf: expected finite"),
+    "scores too large": ({"scores": SCORES * 1e308}, "scores sum to .* with a finite sum"),
+    "too few scores": ({"scores": SCORES[:, :1]}, r"shape \(6, 1\), expected \(6, 2\)"),
+    "too few rows": ({"scores": SCORES[:5]}, r"shape \(5, 2\), expected \(6, 2\)"),
+    "unknown group": ({"group_codes": CODES + 1}, r"group_codes are 1..2, expected 0..1"),
+    "negative group": ({"group_codes": CODES - 1}, r"group_codes are -1..0, expected 0..1"),
+    "negative total": ({"totals": np.array([[4, 1], [-1, 2]])}, "totals has the value -1"),
+    "missing total": ({"totals": np.array([[np.nan, 1], [1, 2]])}, "totals has the value nan"),
+    "other totals": ({"totals": TOTALS + 1}, "totals of group 0 sum to 5 .* its rows weigh 3"),
+    "negative weight": ({"weights": np.array([1, 1, 1, 1, 3, -1.0])}, "weights has negative"),
+    "missing weight": ({"weights": np.array([1, 1, 1, 1, 1, np.nan])}, "weights has negative"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused_with_the_reason(case):
+    changed, message = REFUSED[case]
+    arguments = {"scores": SCORES, "group_codes": CODES, "totals": TOTALS} | changed
+    with pytest.raises(ValueError, match=message):
+        transport(**arguments)

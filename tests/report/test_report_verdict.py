@@ -62,6 +62,13 @@ def test_the_answer_follows_from_the_table(table, answer, level):
     assert (verdict.answer, verdict.level) == (answer, level)
 
 
+def test_a_run_that_did_not_converge_is_never_called_fair():
+    for table, _, _ in ANSWERS[:-1]:
+        run = run_of(table, converged=False)
+        verdict = judge(run, measure(run.counts))
+        assert (verdict.answer, verdict.level) == ("Not converged", "poor")
+
+
 def test_the_sentence_has_the_number_and_the_best_possible():
     run = run_of([[10, 40], [30, 40]])
     verdict = judge(run, measure(run.counts))

@@ -15,6 +15,10 @@ def largest_remainder(values, total):
     fractional parts are rounded up, the lowest index on ties.
     """
     values = np.asarray(values, dtype=np.float64)
+    if not (values >= 0).all() or not np.isfinite(values).all():
+        raise ValueError(
+            f"Shares of {values.tolist()} cannot be taken: expected finite numbers >= 0."
+        )
     if not values.sum() > 0:
         values = np.ones_like(values)
     shares = values * (total / values.sum())
@@ -54,6 +58,11 @@ def proportional_counts(sizes, group_sizes):
         Both sum to n.
     """
     n = int(sizes.sum())
+    if n != group_sizes.sum():
+        raise ValueError(
+            f"The sizes of the clusters sum to {n}, those of the groups to {group_sizes.sum()}: "
+            "both should be the number of rows."
+        )
     products = sizes[:, None].astype(np.int64) * group_sizes.astype(np.int64)
     floor = products // n
     return _round_cells(
@@ -71,6 +80,8 @@ def controlled_rounding(table):
     A margin that is an integer is met exactly.
     """
     table = np.asarray(table, dtype=np.float64)
+    if not np.isfinite(table).all():
+        raise ValueError(f"The table {table.tolist()} cannot be rounded: expected finite numbers.")
     cells = _snap(table)
     floor = np.floor(cells)
     # The margins are those of the table as given: next to large cells the small changes by

@@ -232,6 +232,8 @@ def summary_of(source, loaded, estimator, options, run):
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
         "mass_error": estimator.mass_error_,
+        "duality_gap": estimator.duality_gap_,
+        "assignment_gap": estimator.assignment_gap_,
         "n_anchors": len(estimator.anchors_),
         "n_iter": estimator.n_iter_,
         "parameters": {name: value for name, value in options.items() if name not in unsaid},
@@ -290,6 +292,15 @@ def _write_report(path, source, loaded, estimator, options, run, force):
     write_report(path, summary, force=force)
 
 
+def certificates_line(summary):
+    """How far the run is from what it was asked for, as one line of text."""
+    return (
+        f"certificates: farthest cell {summary['worst_violation']:.2f} rows off, mass error "
+        f"{summary['mass_error']:.2g} rows, duality gap {summary['duality_gap']:.2g}, assignment "
+        f"gap {summary['assignment_gap']:.2g}"
+    )
+
+
 def finish(run, summary, outputs, as_json):
     """Say what came out, and exit with the code that it deserves."""
     written = {what: path for what, path in outputs.items() if path is not None}
@@ -301,6 +312,7 @@ def finish(run, summary, outputs, as_json):
     # The cost of rows that are their own centres may come out as a zero with a sign.
     cost = max(0.0, summary["cost"])
     run.say(f"cost {cost:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
+    run.say(certificates_line(summary))
     for what, path in written.items():
         if path != "-":
             run.say(f"{what}: {path}")
@@ -312,7 +324,8 @@ def finish(run, summary, outputs, as_json):
     if not summary["converged"]:
         click.echo(
             f"The anchor graph did not converge: its mass error is {summary['mass_error']:.1f} "
-            "rows. The labels are counted exactly all the same.",
+            "rows. The table above counts the labels as they are; they are not the labels that "
+            "were asked for.",
             err=True,
         )
     exit_with(NOT_CONVERGED if missed or not summary["converged"] else 0)

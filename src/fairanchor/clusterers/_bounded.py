@@ -6,12 +6,11 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairanchor._groups import check_attributes
 from fairanchor._scaling import power_of_two_scale
+from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.clusterers._base import FairClusterer, count_cells, fill_empty_clusters
 from fairanchor.clusterers._bounded_program import assign_within, worst_violation
@@ -217,8 +216,7 @@ class BoundedFairAssignment(FairClusterer):
         )
         # Bits must not depend on the number of threads. Equal centres are no failure here: the
         # program puts mass in every cluster.
-        with threadpool_limits(limits=1), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Number of distinct", ConvergenceWarning)
+        with one_thread(), equal_centers_allowed():
             model.fit(X, sample_weight=weights)
         self.n_iter_ = model.n_iter_
         return model.cluster_centers_

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._attributes import Attributes
 from fairanchor._scaling import power_of_two_scale
+from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
 from fairanchor.assignment._limit_rule import proportional_rule
 from fairanchor.clusterers._attribute_report import AttributeReport, unseen_combinations
@@ -27,7 +28,7 @@ from fairanchor.clusterers._fair_lloyd import (
 from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
 from fairanchor.clusterers._starts import cheapest_different, competing_rows, starting_centers
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples, with_one_blas_thread
+from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
 
 # Distinct rows up to which all starts are followed to the end, and how many beyond.
 EXACT_ROWS = 2_000

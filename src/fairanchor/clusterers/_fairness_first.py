@@ -9,10 +9,11 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairanchor._kernels import _fairness_first as kernels
 from fairanchor._kernels._centers import label_sums
+from fairanchor._scaling import power_of_two_scale
+from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, fit_context
 from fairanchor.assignment import largest_remainder, proportional_counts, transport
 from fairanchor.clusterers._base import FairClusterer, count_cells, fill_empty_clusters
@@ -172,12 +173,13 @@ class FairnessFirstClustering(FairClusterer):
         self : FairnessFirstClustering
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, kept, self.n_clusters)
         rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)
 
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        with threadpool_limits(limits=1):
+        with one_thread():
             combined = _combine(rows, self.n_init, seed)
         refined, refinement_costs = _refine(rows, combined, self.max_refine_iter)
         relaxed, relaxation_costs = self._relax(rows, refined)
@@ -262,9 +264,8 @@ def _sub_clusters(rows, members, n_init, seed):
     if len(members) <= rows.n_clusters:
         return np.arange(len(members))
     model = KMeans(rows.n_clusters, n_init=n_init, random_state=seed)
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: the empty sub-clusters are matched at no cost.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # Fewer distinct rows than clusters: the empty sub-clusters are matched at no cost.
+    with equal_centers_allowed():
         return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
 
 

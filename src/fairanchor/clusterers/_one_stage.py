@@ -9,9 +9,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairanchor._kernels._one_stage import cluster_sums, sweep
+from fairanchor._shared_state import one_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.clusterers._affinity import (
     heat_kernel_graph,
@@ -176,7 +176,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         rng = check_random_state(self.random_state)
-        with threadpool_limits(limits=1):
+        with one_thread():
             graph = heat_kernel_graph(X[kept], self.n_neighbors, self.bandwidth)
             problem, similarity = _build_problem(
                 graph, None if weights is None else weights[kept], groups.codes[kept]

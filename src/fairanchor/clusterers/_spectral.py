@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairanchor._groups import check_groups
+from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import (
     Interval,
     StrOptions,
@@ -209,7 +209,7 @@ class FairSpectralClustering(FairClusterer):
         rows_with_weight(weights, self.n_clusters, X.shape[0])
         rng = check_random_state(self.random_state)
         # One thread: the last bits of multi-threaded sums depend on the number of threads.
-        with threadpool_limits(limits=1):
+        with one_thread():
             if self.affinity == "precomputed":
                 graph, exponent = check_affinity(X)
             else:
@@ -361,9 +361,7 @@ def cluster_embedding(H, n_clusters, weights, n_init, rng, max_iter=300, stackle
     if n_clusters == len(H):
         return np.arange(n_clusters)
     kmeans = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=rng)
-    with warnings.catch_warnings():
-        # Said below, in the words of this method.
-        warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+    with equal_centers_allowed():  # said below, in the words of this method
         labels = kmeans.fit(H, sample_weight=weights).labels_
     labels, n_filled = fill_empty_clusters(H, labels, n_clusters)
     if n_filled:

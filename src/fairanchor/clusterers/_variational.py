@@ -7,13 +7,14 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairanchor._kernels._variational import (
     bound_updates,
     most_likely_clusters,
     polish_labels,
 )
+from fairanchor._scaling import power_of_two_scale
+from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.clusterers._base import FairClusterer, fill_empty_clusters
 from fairanchor.clusterers._variational_objectives import OBJECTIVES, PenalisedRows, mean_spread
@@ -218,11 +219,12 @@ class VariationalFairClustering(FairClusterer):
         self : VariationalFairClustering
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, kept, self.n_clusters)
         rows = PenalisedRows.of(X, groups, weights, kept, self.fairness_weight)
 
-        with threadpool_limits(limits=1):
+        with one_thread():
             objective = OBJECTIVES[self.objective](rows, self.n_clusters, self.n_neighbors)
             run = self._best_run(rows, objective)
         run.warn_if_incomplete(self)
@@ -360,8 +362,7 @@ def _singletons(rows, objective):
 
 def _kmeans_centers(rows, n_clusters, random_state):
     """Centres of plain k-means, a start that does not lose clusters by itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with equal_centers_allowed():
         model = KMeans(n_clusters, n_init=1, random_state=random_state.randint(2**31 - 1))
         return model.fit(rows.X, sample_weight=rows.weights).cluster_centers_
 

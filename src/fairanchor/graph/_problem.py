@@ -9,6 +9,7 @@ import numpy as np
 # the same combination of anchors.
 SMALLEST_ALPHA = 1e-10
 LARGEST_ALPHA = 1e9
+ALPHA_OF_EQUAL_ANCHORS = (1e-60, 1e60)
 
 
 class AnchorGraphProblem:
@@ -26,6 +27,8 @@ class AnchorGraphProblem:
     n_clusters : int
     alpha : float
         Ridge weight, in squared units of the features.
+    announce : bool, default=True
+        Whether a warning says that another alpha is used.
 
     Attributes
     ----------
@@ -38,7 +41,7 @@ class AnchorGraphProblem:
         ``HH' + alpha I``.
     """
 
-    def __init__(self, anchors, anchor_labels, n_clusters, alpha):
+    def __init__(self, anchors, anchor_labels, n_clusters, alpha, *, announce=True):
         self.anchors = anchors
         self.anchor_labels = np.asarray(anchor_labels, dtype=np.int64)
         self.n_clusters = n_clusters
@@ -46,7 +49,7 @@ class AnchorGraphProblem:
         self.center = anchors.mean(axis=0)
         self.H = anchors - self.center
         gram = self.H @ self.H.T
-        self.alpha = _effective_alpha(alpha, np.trace(gram) / self.n_anchors)
+        self.alpha = _effective_alpha(alpha, np.trace(gram) / self.n_anchors, announce)
         self.Q = gram + self.alpha * np.eye(self.n_anchors)
 
     @property
@@ -65,11 +68,13 @@ class AnchorGraphProblem:
         return np.where(allowed, 0.5 * multipliers[self.anchor_labels].T, np.inf)
 
 
-def _effective_alpha(alpha, mean_square):
+def _effective_alpha(alpha, mean_square, announce):
     if mean_square == 0.0:
-        return alpha if alpha > 0 and np.isfinite(alpha) else 1.0
+        # The solution does not depend on it, but squares of the multipliers must not overflow.
+        smallest, largest = ALPHA_OF_EQUAL_ANCHORS
+        return alpha if smallest < alpha < largest else 1.0
     effective = min(max(alpha, SMALLEST_ALPHA * mean_square), LARGEST_ALPHA * mean_square)
-    if effective != alpha:
+    if announce and effective != alpha:
         warnings.warn(
             f"alpha is {alpha / mean_square:.1e} times the anchors' mean squared norm; "
             f"{effective / mean_square:.0e} times is used, the nearest value that can be solved in "

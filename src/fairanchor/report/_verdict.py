@@ -92,6 +92,9 @@ def judge(run, fairness):
 
 
 def _answer(run, fairness):
+    if not run.converged:
+        # Counts can be right by luck or by rounding; what the solver was asked for was not found.
+        return "Not converged", "poor"
     whole_rows = run.sample_weight is None and fairness.deviation < 1
     if fairness.relative_balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")

@@ -32,6 +32,7 @@ def render_findings(settings, outcome, records):
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fairanchor.reproduction", ""),
+        autoescape=jinja2.select_autoescape(),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )

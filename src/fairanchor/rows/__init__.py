@@ -8,13 +8,7 @@ thread and on many.
 
 from fairanchor.rows._chunks import Chunk, ChunkedRows, DrawnRows, MemoryChunks
 from fairanchor.rows._distinct import DistinctRows, distinct_rows
-from fairanchor.rows._memory import (
-    BLOCK_ROWS,
-    Block,
-    MemoryRows,
-    map_in_threads,
-    with_one_blas_thread,
-)
+from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows, map_in_threads
 from fairanchor.rows._stand_in import (
     draw_for_samples,
     in_whole_rows,
@@ -37,5 +31,4 @@ __all__ = [
     "map_in_threads",
     "samples_of_drawn",
     "stand_in_samples",
-    "with_one_blas_thread",
 ]

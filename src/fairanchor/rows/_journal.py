@@ -160,6 +160,7 @@ class Journal:
 def _read(path, run):
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            _check_sizes(stored.zip, path.stat().st_size)
             content = json.loads(bytes(stored["journal"]).decode())
             arrays = {name: stored[name] for name in stored.files}
     except DAMAGE as error:
@@ -179,6 +180,13 @@ def _read(path, run):
         return [_Pass(title, _from_plain(plain, arrays)) for title, plain in content["passes"]]
     except DAMAGE as error:
         raise ValueError(f"{path} is damaged: its passes make no sense ({error}).") from error
+
+
+def _check_sizes(archive, n_file_bytes):
+    """Refuse what would be larger in memory than on the disk: a checkpoint is not packed."""
+    n_bytes = sum(entry.file_size for entry in archive.infolist())
+    if n_bytes > n_file_bytes:
+        raise ValueError(f"its {n_file_bytes:,} bytes would unpack to {n_bytes:,}")
 
 
 def _first_difference(was, now, name="run"):

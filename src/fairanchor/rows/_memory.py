@@ -1,19 +1,22 @@
 """Rows in memory, swept block by block by a pool of threads."""
 
+import mmap
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, cached_property, wraps
+from functools import cached_property
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
-from threadpoolctl import ThreadpoolController
 
 from fairanchor._kernels._sorting import split_by_code
+from fairanchor._shared_state import one_blas_thread
 
 BLOCK_ROWS = 4096
 # A few blocks of rows go in smaller ones, so that threads share them evenly.
 FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 1024
+# Stack of a thread, as systems give it, and what Python and the allocator take for it.
+THREAD_BYTES = 24 * 2**20
 
 
 @dataclass(frozen=True)
@@ -152,10 +155,11 @@ def map_in_threads(function, items, n_jobs):
     n_threads = min(_number_of_threads(n_jobs), len(items))
     # One BLAS thread: the items are the parallelism, and a product's bits must not
     # depend on how many threads share it.
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if n_threads <= 1:
             yield from map(function, items)
             return
+        check_room_for_threads(n_threads)
         with ThreadPoolExecutor(n_threads) as pool:
             pending = deque()
             for item in items:
@@ -166,24 +170,18 @@ def map_in_threads(function, items, n_jobs):
                 yield pending.popleft().result()
 
 
-def with_one_blas_thread(method):
-    """Run a method with one BLAS thread: idle ones would wait busily and take a core from ours."""
-
-    @wraps(method)
-    def limited(*args, **kwargs):
-        with _thread_pools().limit(limits=1, user_api="blas"):
-            return method(*args, **kwargs)
-
-    return limited
-
-
-@cache
-def _thread_pools():
-    # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
-    return ThreadpoolController()
-
-
 def _number_of_threads(n_jobs):
     """As in joblib, for threads: for processes it would warn in a worker of a cluster."""
     with parallel_config(backend="threading"):
         return effective_n_jobs(n_jobs)
+
+
+def check_room_for_threads(n_threads):
+    """Refuse threads that could not begin: Python would wait for the first of them without end."""
+    try:
+        mmap.mmap(-1, n_threads * THREAD_BYTES).close()
+    except OSError as error:
+        raise MemoryError(
+            f"{n_threads} threads need {n_threads * THREAD_BYTES / 1e6:.0f} MB to begin with, and "
+            "there is less. One thread (n_jobs=1, --jobs 1) needs none of it."
+        ) from error

@@ -39,6 +39,8 @@ class TextTable:
             # Only for the names: types must be decided by all rows, not by the first block.
             with csv.open_csv(open_stream(), parse_options=self._parsing(())) as reader:
                 self.columns = list(reader.schema.names)
+        except pa.ArrowMemoryError:
+            raise
         except UNREADABLE as error:
             raise self._unreadable(error) from None
         _check_delimiter(self.columns, delimiter, title)
@@ -58,6 +60,8 @@ class TextTable:
             table = csv.read_csv(
                 self._open_stream(), parse_options=parsing, convert_options=convert
             )
+        except pa.ArrowMemoryError:
+            raise
         except UNREADABLE as error:
             raise self._unreadable(error) from None
         if any(pa.types.is_binary(field.type) for field in table.schema):

@@ -1,12 +1,15 @@
 """Tables from CSV, TSV, Parquet and Arrow files, or from standard input."""
 
 import sys
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
 from fairanchor.tables._csv import TextTable
+from fairanchor.tables._room import check_room, check_spare, is_damage, unpacking
 from fairanchor.tables._wording import quoted
 
 SUFFIXES = {
@@ -94,18 +97,20 @@ def open_table(path, *, delimiter=None, null_values=()):
     source : TableSource
     """
     data, title = _data_of(path)
+    check_spare(_size(data), title)
     name = Path(str(path).lower())
-    gzipped = _head_of(_stream(data))[:2] == GZIP
+    gzipped = _head_of(_stream(data), title)[:2] == GZIP
     if gzipped and name.suffix == ".gz":
         name = name.with_suffix("")
-    head = _head_of(_stream(data, gzipped=gzipped), title)
+    opened = partial(_unpacked_stream, data, title) if gzipped else partial(_stream, data)
+    head = _head_of(opened(), title)
     kind = _kind(head, name.suffix, title)
     if kind == "csv":
         delimiter = delimiter or ("\t" if name.suffix in (".tsv", ".tab") else ",")
-        text = TextTable(lambda: _stream(data, gzipped=gzipped), title, delimiter, null_values)
+        text = TextTable(opened, title, delimiter, null_values)
         return TableSource(title, text.columns, text.read)
     if gzipped:  # these formats are read at any place, not from beginning to end
-        data = _unpacked(data, title)
+        data = _unpacked(opened(), title)
     return {"parquet": _open_parquet, "arrow": _open_arrow, "stream": _open_stream}[kind](
         data, title
     )
@@ -137,21 +142,28 @@ def _all_of(file, title):
     return pa.py_buffer(data)
 
 
-def _stream(data, *, gzipped=False):
-    plain = pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
-    return pa.CompressedInputStream(plain, "gzip") if gzipped else plain
+def _stream(data):
+    return pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
 
 
-def _head_of(stream, title=""):
+def _unpacked_stream(data, title):
+    return unpacking(_stream(data), _size(data), title)
+
+
+def _size(data):
+    return data.size if isinstance(data, pa.Buffer) else data.stat().st_size
+
+
+def _head_of(stream, title):
     try:
         return stream.read(4096)
     except OSError as error:
         raise _damaged(title, "gzip", error) from None
 
 
-def _unpacked(data, title):
+def _unpacked(stream, title):
     try:
-        return pa.py_buffer(_stream(data, gzipped=True).read())
+        return pa.py_buffer(b"".join(iter(lambda: stream.read(2**20), b"")))
     except OSError as error:
         raise _damaged(title, "gzip", error) from None
 
@@ -180,16 +192,13 @@ def _kind(head, suffix, title):
 
 
 def _open_parquet(data, title):
-    try:
+    with _naming(data, title, "Parquet"):
         file = parquet.ParquetFile(_stream(data))
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(title, "Parquet", error) from None
 
     def read(columns, text):
-        try:
-            return file.read(columns=columns).select(columns)
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(title, "Parquet", error) from None
+        check_room(file.metadata.num_rows, len(columns), title)
+        with _naming(data, title, "Parquet"):
+            return _validated(file.read(columns=columns).select(columns))
 
     return TableSource(title, list(file.schema_arrow.names), read)
 
@@ -203,21 +212,34 @@ def _open_stream(data, title):
 
 
 def _opened_ipc(data, title, opener):
-    try:
+    with _naming(data, title, "Arrow"):
         reader = opener(_stream(data))
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(title, "Arrow", error) from None
 
     def read(columns, text):
-        try:
-            table = reader.read_all().select(columns)
-            # Offsets of a damaged file can point anywhere; using them would end the process.
-            table.validate(full=True)
-            return table
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(title, "Arrow", error) from None
+        with _naming(data, title, "Arrow"):
+            return _validated(reader.read_all().select(columns))
 
     return TableSource(title, list(reader.schema.names), read)
+
+
+def _validated(table):
+    # Offsets of a damaged file can point anywhere, which would end the process when they are used,
+    # and text can be none.
+    table.validate(full=True)
+    return table
+
+
+@contextmanager
+def _naming(data, title, kind):
+    """Let errors of pyarrow say which file they are about, and what it was taken for."""
+    try:
+        yield
+    except pa.ArrowMemoryError as error:
+        if not is_damage(error, _size(data)):
+            raise
+        raise _damaged(title, kind, error) from None
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(title, kind, error) from None
 
 
 def _damaged(title, kind, error):

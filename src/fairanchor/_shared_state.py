@@ -1,0 +1,112 @@
+"""Settings of the whole process that several fits in several threads need at the same time.
+
+The number of BLAS threads and the filters of warnings belong to the process, not to a thread. A
+context that saves them and puts them back is right for one thread only: of two that overlap, the
+second saves what the first has set, and puts that back for good. So all who need a setting hold it
+together: the first sets it, the last puts back what was there.
+"""
+
+import os
+import threading
+import warnings
+from contextlib import ExitStack, contextmanager
+from functools import cache, wraps
+
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
+
+
+class SharedContext:
+    """A context that is entered by its first holder and left by its last, in any thread.
+
+    Parameters
+    ----------
+    make_context : callable
+        Makes the context manager that changes the process.
+    """
+
+    def __init__(self, make_context):
+        self._make_context = make_context
+        self._undo = None
+        self._holders = {}
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget_other_threads)
+
+    @contextmanager
+    def __call__(self):
+        """Hold the setting for the duration of a block."""
+        holder = object()
+        self._enter(holder)
+        try:
+            yield
+        finally:
+            self._leave(holder)
+
+    def _enter(self, holder):
+        with self._lock:
+            if self._undo is None:
+                with ExitStack() as stack:
+                    stack.enter_context(self._make_context())
+                    self._undo = stack.pop_all()
+            self._holders[holder] = threading.get_ident()
+
+    def _leave(self, holder):
+        with self._lock:
+            del self._holders[holder]
+            if not self._holders:
+                undo, self._undo = self._undo, None
+                undo.close()
+
+    def _forget_other_threads(self):
+        """In a forked child only the forking thread goes on; what others held is nobody's.
+
+        What was there before is put back by the next holder that leaves, not here: a library must
+        not be called while the process is being copied.
+        """
+        own = threading.get_ident()
+        self._lock = threading.Lock()
+        self._holders = {key: thread for key, thread in self._holders.items() if thread == own}
+
+
+def _limit_blas():
+    return _thread_pools().limit(limits=1, user_api="blas")
+
+
+@contextmanager
+def _ignore_equal_centers():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+        yield
+
+
+one_blas_thread = SharedContext(_limit_blas)
+#: Without scikit-learn's warning that k-means found fewer clusters than it was asked for.
+equal_centers_allowed = SharedContext(_ignore_equal_centers)
+
+
+@contextmanager
+def one_thread():
+    """One thread of BLAS and of OpenMP: the last bits of a sum depend on how many share it.
+
+    OpenMP keeps its number for each thread of Python, so that no other fit can meddle with it.
+    """
+    with one_blas_thread(), _thread_pools().limit(limits=1, user_api="openmp"):
+        yield
+
+
+def with_one_blas_thread(method):
+    """Run a method with one BLAS thread: idle ones would wait busily and take a core from ours."""
+
+    @wraps(method)
+    def limited(*args, **kwargs):
+        with one_blas_thread():
+            return method(*args, **kwargs)
+
+    return limited
+
+
+@cache
+def _thread_pools():
+    # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
+    return ThreadpoolController()

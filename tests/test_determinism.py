@@ -1,0 +1,136 @@
+"""The same seed, the same bits: for any number of threads, in any process, in any order."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairanchor.anchors._kmeans as anchors_kmeans
+import fairanchor.assignment._scored_rows as scored_rows
+import fairanchor.assignment._transport as transport
+import fairanchor.rows._distinct as distinct
+import fairanchor.rows._memory as memory
+from fairanchor import (
+    AnchorFairClustering,
+    BoundedFairAssignment,
+    FairKMeans,
+    FairletClustering,
+    FairnessFirstClustering,
+    FairSpectralClustering,
+    OneStageFairSpectralClustering,
+    VariationalFairClustering,
+)
+from fairanchor.datasets import make_fair_blobs
+
+USERS_OF_THREADS = (anchors_kmeans, scored_rows, transport, distinct, memory)
+# Enough rows for several blocks, of enough features for the products to be shared by threads.
+SHARES = (0.6, 0.25, 0.15)
+DATA = make_fair_blobs(20_000, n_features=12, centers=4, group_shares=SHARES, random_state=1)
+X, GROUPS = DATA.data, DATA.sensitive_features
+LARGE = {
+    "framework": AnchorFairClustering(4, random_state=3),
+    "with a tolerance": AnchorFairClustering(4, tolerance=0.2, random_state=3),
+    "without refinement": AnchorFairClustering(4, refine=0, anchors="fdas", random_state=3),
+    "as in the paper": AnchorFairClustering.as_in_paper(
+        4, fairness="anchors", max_iter=5, tol=1e6, random_state=3
+    ),
+    "fair k-means": FairKMeans(4, n_init=2, random_state=3),
+}
+SMALL = {
+    "spectral": FairSpectralClustering(4, random_state=3),
+    "variational": VariationalFairClustering(4, random_state=3),
+    "one stage": OneStageFairSpectralClustering(4, random_state=3),
+    "fairlets": FairletClustering(4, random_state=3),
+    "fairness first": FairnessFirstClustering(4, random_state=3),
+    "bounded": BoundedFairAssignment(4, random_state=3),
+}
+NUMBERS = ("labels_", "counts_", "targets_", "multipliers_", "assignment_prices_", "anchors_",
+           "cluster_centers_", "inertia_", "mass_error_", "duality_gap_", "n_iter_")  # fmt: skip
+
+
+def fingerprint(estimator, span=slice(None), **parameters):
+    """Digest of all numbers that a fit leaves, to the last bit."""
+    model = type(estimator)(**(estimator.get_params(deep=False) | parameters))
+    model.fit(X[span], sensitive_features=GROUPS[span])
+    digest = hashlib.sha256()
+    for name in NUMBERS:
+        if hasattr(model, name):
+            digest.update(name.encode() + np.ascontiguousarray(getattr(model, name)).tobytes())
+    return digest.hexdigest()
+
+
+def all_fingerprints(n_jobs):
+    """Digests of all estimators by name."""
+    found = {name: fingerprint(own, n_jobs=n_jobs) for name, own in LARGE.items()}
+    return found | {name: fingerprint(own, slice(0, 400)) for name, own in SMALL.items()}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return all_fingerprints(1)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+def test_any_number_of_threads_gives_the_same_bits(n_jobs, expected):
+    found = {name: fingerprint(own, n_jobs=n_jobs) for name, own in LARGE.items()}
+    assert found == {name: expected[name] for name in LARGE}
+
+
+def test_a_second_run_gives_the_same_bits(expected):
+    assert all_fingerprints(2) == expected
+
+
+def test_another_seed_is_seen_by_the_fingerprint(expected):
+    assert fingerprint(LARGE["framework"], random_state=4) != expected["framework"]
+
+
+# Other values of what must not matter: threads of BLAS and OpenMP, the order of sets, the locale.
+ENVIRONMENTS = (
+    {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "1"},
+    {"OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "3", "PYTHONHASHSEED": "2", "LC_ALL": "C"},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=["one thread", "many threads"])
+def test_another_process_gives_the_same_bits(environment, expected):
+    script = "import json, test_determinism as t; print(json.dumps(t.all_fingerprints(2)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | environment, cwd=Path(__file__).parent,
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == expected
+
+
+def shuffled_map(function, items, n_jobs):
+    """What `map_in_threads` promises, with the items computed in an order of chance."""
+    items = list(items)
+    order = list(range(len(items)))
+    random.Random(len(items)).shuffle(order)
+    results = {}
+    with memory.one_blas_thread():
+        for k in order:
+            results[k] = function(items[k])
+    yield from (results[k] for k in range(len(items)))
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_blocks_may_be_computed_in_any_order(name, expected, monkeypatch):
+    for module in USERS_OF_THREADS:
+        monkeypatch.setattr(module, "map_in_threads", shuffled_map)
+    assert fingerprint(LARGE[name]) == expected[name]
+
+
+def test_all_users_of_threads_are_shuffled():
+    """A module that sweeps rows and is not listed above would not be tested."""
+    source = Path(memory.__file__).parents[1]
+    users = {path for path in source.rglob("*.py") if "map_in_threads" in path.read_text()}
+    listed = {Path(module.__file__) for module in USERS_OF_THREADS}
+    assert users - {Path(memory.__file__).with_name("__init__.py")} == listed

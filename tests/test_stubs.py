@@ -1,0 +1,73 @@
+"""The types that are promised belong to the functions that there are."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import fairanchor
+from fairanchor import metrics
+
+STUBS = {"__init__": fairanchor, "metrics": metrics}
+
+
+def stub_of(name):
+    return ast.parse(Path(fairanchor.__file__).with_name(f"{name}.pyi").read_text()).body
+
+
+def public(nodes, kind):
+    return {node.name: node for node in nodes if isinstance(node, kind) and node.name[0] != "_"}
+
+
+def names_of(function):
+    """Parameters of a function of a stub, with those that have a default."""
+    given = function.args
+    positional = [one.arg for one in given.args]
+    defaults = set(positional[len(positional) - len(given.defaults) :])
+    keywords = [one.arg for one in given.kwonlyargs]
+    defaults |= {
+        name for name, value in zip(keywords, given.kw_defaults, strict=True) if value is not None
+    }
+    names = [name for name in positional + keywords if name not in ("self", "cls")]
+    return names, defaults
+
+
+def assert_same_parameters(node, function, title):
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"]
+    names, defaults = names_of(node)
+    assert names == [p.name for p in named], title
+    assert defaults == {p.name for p in named if p.default is not p.empty}, title
+
+
+def test_every_public_name_has_its_type():
+    body = stub_of("__init__")
+    stubbed = {**public(body, ast.ClassDef), **public(body, ast.FunctionDef)}
+    imported = {a.asname for node in body if isinstance(node, ast.ImportFrom) for a in node.names}
+    assert set(stubbed) | (imported - {None}) == set(fairanchor.__all__)
+    assert set(public(stub_of("metrics"), ast.FunctionDef)) == set(metrics.__all__)
+
+
+@pytest.mark.parametrize("name", STUBS)
+def test_functions_have_the_parameters_of_their_types(name):
+    for title, node in public(stub_of(name), ast.FunctionDef).items():
+        assert_same_parameters(node, getattr(STUBS[name], title), title)
+
+
+def test_methods_have_the_parameters_of_their_types():
+    for title, node in public(stub_of("__init__"), ast.ClassDef).items():
+        owner = getattr(fairanchor, title)
+        methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+        for name, method in methods.items():
+            assert_same_parameters(method, getattr(owner, name), f"{title}.{name}")
+        own = {
+            name
+            for name, value in vars(owner).items()
+            if not name.startswith(("_", "set_")) and callable(getattr(value, "__func__", value))
+        }
+        assert own <= set(methods), title
+
+
+def test_the_types_are_installed():
+    assert Path(fairanchor.__file__).with_name("py.typed").exists()
