@@ -34,8 +34,6 @@ class GraphResult:
         One record per iteration.
     row_solver : ActiveSetRows, PivotingRows, ResidualRows or None
         What solved the rows, if it did so exactly.
-    squares : float or None
-        Sum of the rows' squared distances to the mean of the anchors, if it was exact.
     """
 
     multipliers: np.ndarray
@@ -48,7 +46,6 @@ class GraphResult:
     n_iter: int
     history: list
     row_solver: object = None
-    squares: float | None = None
 
     def pop_soft_labels(self):
         """The soft labels, which are not kept: they grow with the rows."""
