@@ -3,7 +3,6 @@
 Start reading at `AnchorFairClustering.fit`; it is the paper in four steps.
 """
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -22,7 +21,7 @@ from fairanchor._fairness_rule import (
     rule_of,
 )
 from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import check_groups
+from fairanchor._groups import check_groups, warn_one_group
 from fairanchor._model import AnchorModel
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
 from fairanchor._scaling import power_of_two_scale
@@ -46,7 +45,6 @@ from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_r
 from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.graph import (
     ADMMSolver,
     AnchorGraphProblem,
@@ -76,10 +74,6 @@ from fairanchor.rows._open import kind_of, source_of
 from fairanchor.rows._stream import as_table
 
 SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
-ONE_GROUP = (
-    "sensitive_features is None: all rows are taken as one group, so the clusters are not "
-    "constrained in any way."
-)
 # Fair Lloyd steps after propagation; a clusterer that does not minimise the k-means cost
 # would lose what it was chosen for.
 DEFAULT_REFINE = {"fair_kmeans": 20}
@@ -668,9 +662,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fa
             )
         check_n_clusters(self.n_clusters, source.n_rows)
         if sensitive_features is None:
-            warnings.warn(ONE_GROUP, FairnessWarning, stacklevel=6)
+            warn_one_group(stacklevel=7)
         journal = self._journal_of(source)  # refuses another run's before any row is read
-        opened = source.open(self.missing_groups, self.n_jobs)
+        opened = source.open(self.missing_groups, self.n_jobs, self.n_clusters)
         opened.rows.journal, opened.rows.progress = journal, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
         return opened.rows, opened.groups, _Units(length=opened.scale), None
