@@ -104,34 +104,37 @@ def next_look(rows, look, seen, moves, excess, n_looks, n_failures):
     """
     prices, widths, strides = look.prices.copy(), look.widths.copy(), look.strides.copy()
     room = _Room(rows, look.prices.shape[1], n_failures)
-    alike = _rows_of_a_kind(seen, rows.n_groups)
-    for r, move in enumerate(moves):
-        if move.is_final:
-            continue
-        careful = n_failures > PATIENCE and look.strides[r] == 1
-        change, is_within = _bearable(move.price_change, look.widths[r], careful=careful)
-        is_enough = is_within and move.is_enough
+    # Rows that are counted together take the place of one.
+    bearable = room.of_groups * _rows_of_a_kind(seen, rows.n_groups)
+    for r in [r for r, move in enumerate(moves) if not move.is_final]:
+        is_thinned = look.strides[r] > 1
+        careful = n_failures > PATIENCE and not is_thinned
+        change, is_within = _bearable(moves[r].price_change, look.widths[r], careful=careful)
         prices[r] += change
         prices[r] -= prices[r].max()
         in_band = np.cumsum(seen.bins[r])
         band = in_band[_bin_of(look.widths[r])]
-        # Rows that are counted together take the place of one.
-        bearable = room.of_groups[r] * alike[r]
-        if not is_enough:
-            growth = 2.0 if is_within else 4.0
-            wanted = max(growth * max(band, excess[r]), room.least * 4.0**n_failures)
-        elif look.strides[r] == 1:
-            # Prices that moved within reach are about right: the same band will do for the rest.
-            wanted = max(band, room.least * 4.0**n_failures)
+        if not (is_within and moves[r].is_enough):
+            more = (2.0 if is_within else 4.0) * max(band, excess[r])
+            wanted = max(more, room.least * 4.0**n_failures)
         else:
-            wanted = room.least + BAND_FACTOR * 2.0 * np.sqrt(band * look.strides[r])
-        is_narrower = not is_enough or look.strides[r] == 1 or wanted < band / 2
-        if n_looks >= THINNED_LOOKS or not is_narrower:  # samples of bands say no more
-            wanted = min(wanted, bearable)
-        strides[r] = max(1, np.ceil(min(wanted, rows.group_sizes[r]) / bearable))
+            wanted = _rows_left_open(band, look.strides[r], room.least, n_failures)
+            if is_thinned and wanted >= band / 2:  # samples of this band say no more
+                wanted = min(wanted, bearable[r])
+        if n_looks >= THINNED_LOOKS:
+            wanted = min(wanted, bearable[r])
+        strides[r] = max(1, np.ceil(min(wanted, rows.group_sizes[r]) / bearable[r]))
         is_all = wanted >= 0.5 * rows.group_sizes[r]
         widths[r] = UNREACHED if is_all else upper_edges()[np.searchsorted(in_band, wanted)]
     return Look(look.scorer, look.scale, prices, widths, strides, room.per_chunk)
+
+
+def _rows_left_open(band, stride, least, n_failures):
+    """Rows that may still have to move after a look that was wide enough."""
+    if stride > 1:
+        return least + 2.0 * BAND_FACTOR * np.sqrt(band * stride)
+    # Prices that moved within reach are about right: the same band will do for the rest.
+    return max(band, least * 4.0**n_failures)
 
 
 def _rows_of_a_kind(seen, n_groups):

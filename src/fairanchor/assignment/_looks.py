@@ -16,7 +16,6 @@ from fairanchor.assignment._transport import LOWEST
 MIX = np.uint64(0x9E3779B97F4A7C15)
 # Numbers that describe the rows of a band before equal ones are merged.
 SLICE_NUMBERS = 2**21
-SIDES = ("left", "right")
 
 
 class Seen(NamedTuple):
@@ -194,12 +193,10 @@ def chunk_labels(chunk, look, decision):
     labels[band] = decision.labels[places]
     split = {}
     if decision.split:
-        order = np.argsort(places, kind="stable")
-        kinds = np.array(sorted(decision.split))
-        starts, stops = (np.searchsorted(places[order], kinds, side=side) for side in SIDES)
-        for kind, start, stop in zip(kinds.tolist(), starts, stops, strict=True):
-            members = band[order[start:stop]]
-            _share_out(chunk.distinct, members, decision.split[kind], labels, split)
+        order = np.argsort(places, kind="stable")  # once for all kinds, in row order within each
+        for kind, parts in decision.split.items():
+            start, stop = np.searchsorted(places, [kind, kind + 1], sorter=order)
+            _share_out(chunk.distinct, band[order[start:stop]], parts, labels, split)
     return labels, split
 
 
