@@ -153,6 +153,22 @@ def test_a_file_cut_short_after_its_worker_was_killed_is_named(client, folder):
         gathered(model)
 
 
+def test_workers_that_have_another_version_installed_are_refused(client, folder, tmp_path):
+    """Found by the very files that an installation leaves, on the worker only."""
+    installed = tmp_path / "site" / "fairanchor-0.0.1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: fairanchor\nVersion: 0.0.1\n")
+    site = str(tmp_path / "site")
+    client.run(lambda: sys.path.insert(0, site))
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"1 worker\(s\) .* tcp://\S+ has fairanchor 0\.0\.1"
+        ):
+            clone(MODEL).fit(FileTable(ds.dataset(folder), client=client), sensitive_features="g")
+    finally:
+        client.run(lambda: sys.path.remove(site))
+
+
 # What is counted
 
 
