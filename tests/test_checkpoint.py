@@ -296,8 +296,8 @@ def stored_run(path):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     Journal(tmp_path, {})
-    monkeypatch.setattr(_journal, "FORMAT", "fairanchor checkpoint 2")
-    with pytest.raises(ValueError, match="of another format than 'fairanchor checkpoint 2'"):
+    monkeypatch.setattr(_journal, "FORMAT", "fairanchor checkpoint 99")
+    with pytest.raises(ValueError, match="of another format than 'fairanchor checkpoint 99'"):
         Journal(tmp_path, {}, resume=True)
 
 

@@ -355,7 +355,7 @@ def rows(request, stored):
     codes = np.searchsorted(["a", "b", "c"], groups)
     if request.param == "memory":
         return MemoryChunks(MemoryRows(X, codes, 3), CHUNK_ROWS)
-    opened = FileTable(dataset).source("g").open("error", None)
+    opened = FileTable(dataset).source("g").open("error", None, 3)
     assert opened.groups.names.tolist() == ["a", "b", "c"]  # the largest first
     return opened.rows
 

@@ -455,7 +455,7 @@ WRONG_ARGUMENTS = {
     "too few groups": (
         lambda frame: (da.zeros((9, 2)), ["a"] * 8),
         ValueError,
-        r"sensitive_features has shape \(8,\), X has 9 rows",
+        r"sensitive_features has shape \(8,\), expected \(9,\)",
     ),
     "unknown sizes": (
         lambda frame: (dask_frame([frame[["x"]]]).to_dask_array(), None),

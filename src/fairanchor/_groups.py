@@ -158,13 +158,18 @@ def codes_of_known_groups(sensitive_features, known, n_rows, *, missing="error")
     return translation[codes], unknown
 
 
-def _one_group(n_rows):
+def warn_one_group(stacklevel):
+    """Say that nothing is constrained, at a caller so many levels up."""
     warnings.warn(
         "sensitive_features is None: all rows are taken as one group, so the clusters "
         "are not constrained in any way.",
         FairnessWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
+
+
+def _one_group(n_rows):
+    warn_one_group(stacklevel=5)
     return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
 
 

@@ -5,7 +5,6 @@ worked on, and which of them stand for all. Reading files and Dask collections i
 checks of arrays are those of all estimators, in `clusterers/_base.py`.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +12,11 @@ import numpy as np
 from fairanchor._anchor_parameters import SOLVERS
 from fairanchor._attributes import Attributes
 from fairanchor._fairness_rule import has_limits
-from fairanchor._groups import check_groups
+from fairanchor._groups import check_groups, warn_one_group
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sklearn_compat import check_weights, set_feature_names
 from fairanchor.anchors import anchor_seats, nearest_anchor_finder, rows_to_draw
 from fairanchor.clusterers._base import check_n_clusters, check_rows
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import (
     ChunkedRows,
     MemoryRows,
@@ -30,11 +28,6 @@ from fairanchor.rows import (
 from fairanchor.rows._journal import identity_of_run
 from fairanchor.rows._open import kind_of, source_of
 from fairanchor.rows._stream import as_table
-
-ONE_GROUP = (
-    "sensitive_features is None: all rows are taken as one group, so the clusters are not "
-    "constrained in any way."
-)
 
 
 @dataclass(frozen=True)
@@ -113,9 +106,9 @@ def _rows_elsewhere(estimator, source, sensitive_features, sample_weight):
         )
     check_n_clusters(estimator.n_clusters, source.n_rows)
     if sensitive_features is None:
-        warnings.warn(ONE_GROUP, FairnessWarning, stacklevel=6)
+        warn_one_group(stacklevel=7)
     journal = _journal_of(estimator, source)  # refuses another run's before any row is read
-    opened = source.open(estimator.missing_groups, estimator.n_jobs)
+    opened = source.open(estimator.missing_groups, estimator.n_jobs, estimator.n_clusters)
     opened.rows.journal, opened.rows.progress = journal, source.progress
     set_feature_names(estimator, source.feature_names, opened.rows.n_features)
     return opened.rows, opened.groups, Units(length=opened.scale), None

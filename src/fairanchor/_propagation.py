@@ -181,14 +181,22 @@ def _labels_in_memory(assign, graph, rows, targets):
 
 def _labels_in_chunks(graph, rows, targets, sample):
     totals = round_targets(targets, rows.group_sizes, whole=True)
-    agreed = agree(rows, SoftLabelScorer.of(graph, targets), totals, sample)
+    middles = _means_of_anchors(graph.row_solver.problem)
+    agreed = agree(rows, SoftLabelScorer.of(graph, targets), totals, sample, middles=middles)
     sizes = agreed.totals.sum(axis=1)
     centers = agreed.sums / np.maximum(sizes, 1)[:, None]
-    # Squares around the anchors' mean, less what the means of the clusters take of them.
-    middle = graph.row_solver.problem.center
-    cost = graph.squares - float(sizes @ ((centers - middle) ** 2).sum(axis=1))
+    # Squares around points that are near, less the little that the means take of them.
+    cost = agreed.squares - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
     prices, gap = agreed.prices, agreed.gap
     return Propagated(agreed, targets, prices, centers, max(cost, 0.0), gap, by_distance=False)
+
+
+def _means_of_anchors(problem):
+    """Mean of each cluster's anchors; that of all for a cluster without any."""
+    sums = np.zeros((problem.n_clusters, problem.anchors.shape[1]))
+    np.add.at(sums, problem.anchor_labels, problem.anchors)
+    counts = problem.anchors_per_cluster
+    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], problem.center)
 
 
 @dataclass(frozen=True)

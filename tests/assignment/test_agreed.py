@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
 
 from fairanchor._kernels import _agreed as kernels
-from fairanchor.assignment import _agreed as agreed_module
-from fairanchor.assignment import transport
+from fairanchor.assignment import _band_plan, _looks, transport
 from fairanchor.assignment._agreed import agree
-from fairanchor.assignment._looks import Look, merge_kinds
+from fairanchor.assignment._looks import Look, Tables, merge_kinds
 from fairanchor.rows import MemoryChunks, MemoryRows
 
 # Fixed-point scores keep 12 of their 40 bits for rows that no sample knows: values agree to this
@@ -122,11 +121,11 @@ def random_problem(rng, kind, n, n_clusters, n_groups):
 def narrow_bands(monkeypatch):
     """Bands of a few rows, so that many looks are needed, and the first ones are thinned."""
 
-    def narrow(least_band=3, band_rows=12, thinned_looks=3):
-        monkeypatch.setattr(agreed_module, "LEAST_BAND", least_band)
-        monkeypatch.setattr(agreed_module, "BAND_ROWS", band_rows)
-        monkeypatch.setattr(agreed_module, "THINNED_LOOKS", thinned_looks)
-        monkeypatch.setattr(agreed_module, "BAND_FACTOR", 1)
+    def narrow(least_band=3, band_rows=12, patience=2):
+        monkeypatch.setattr(_band_plan, "LEAST_BAND", least_band)
+        monkeypatch.setattr(_band_plan, "BAND_ROWS", band_rows)
+        monkeypatch.setattr(_band_plan, "PATIENCE", patience)
+        monkeypatch.setattr(_band_plan, "BAND_FACTOR", 1)
 
     return narrow
 
@@ -168,11 +167,11 @@ def test_labels_are_as_good_as_linear_assignment(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("thinned_looks", [1, 3])
+@pytest.mark.parametrize("patience", [0, 2])
 def test_labels_from_narrow_bands_are_as_good_as_linear_assignment(
-    kind, thinned_looks, narrow_bands, looks
+    kind, patience, narrow_bands, looks
 ):
-    narrow_bands(thinned_looks=thinned_looks)
+    narrow_bands(patience=patience)
     n_looks = Counter()
     for seed in range(25):
         looks.clear()
@@ -212,7 +211,7 @@ def test_few_rows_leave_their_chunks():
     def spy(title, function, arguments=None, **options):
         results = each(title, function, arguments, **options)
         if title == "prices":
-            brought.append(sum(len(part[3]) for part in results))
+            brought.append(sum(len(part.kinds) for part in results))
         return results
 
     chunks.each = spy
@@ -341,13 +340,13 @@ def test_the_unit_of_the_scores_does_not_matter(unit):
 
 def test_labels_that_miss_their_totals_are_never_returned(monkeypatch):
     problem = random_problem(np.random.default_rng(0), "real", 100, 3, 1)
-    tables = agreed_module.tables_of_chunk
+    tables = Tables.__call__
 
-    def wrong(chunk, given):
-        counts, *others = tables(chunk, given)
-        return counts + 1, *others
+    def wrong(self, chunk, given):
+        found = tables(self, chunk, given)
+        return found._replace(counts=found.counts + 1)
 
-    monkeypatch.setattr(agreed_module, "tables_of_chunk", wrong)
+    monkeypatch.setattr(Tables, "__call__", wrong)
     with pytest.raises(RuntimeError, match="rows in the cells, expected"):
         problem.solve(chunk_rows=30)
 
@@ -360,7 +359,7 @@ def test_bins_of_margins_increase_and_end_at_their_upper_edges(margins):
     margins = sorted({*margins, 0, 1, 3, 4, 7, 8})
     bins = [int(kernels.margin_bin(margin)) for margin in margins]
     assert bins == sorted(bins)
-    edges = agreed_module._upper_edges()
+    edges = _band_plan.upper_edges()
     for margin, b in zip(margins, bins, strict=True):
         assert margin <= edges[b]
         assert b == 0 or margin > edges[b - 1] or edges[b] == edges[b - 1]
@@ -376,3 +375,87 @@ def test_kinds_are_the_distinct_rows_in_order(rows):
     assert_array_equal(kinds[places], regrets)
     expected = Counter(rows)
     assert totals.tolist() == [2.0 * expected[tuple(kind)] for kind in kinds.tolist()]
+
+
+# How much is sent
+
+
+def described(chunks):
+    """Kinds of rows that each look brings, appended as it is made; to be read after `agree`."""
+    brought, each = [], chunks.each
+
+    def spy(title, function, arguments=None, **options):
+        results = each(title, function, arguments, **options)
+        if title == "prices":
+            brought.append([len(part.kinds) for part in results])
+        return results
+
+    chunks.each = spy
+    return brought
+
+
+@pytest.mark.parametrize("n_clusters", [2, 40])
+def test_what_describes_a_band_does_not_grow_with_the_number_of_clusters(n_clusters, monkeypatch):
+    monkeypatch.setattr(_band_plan, "BAND_NUMBERS", 6_000)
+    problem = random_problem(np.random.default_rng(0), "real", 40_000, n_clusters, 1)
+    chunks = MemoryChunks(problem.rows, 4_000)
+    brought = described(chunks)
+    agree(chunks, ColumnScorer(), problem.totals, problem.sample(40))
+    numbers = [sum(look) * (n_clusters + 1) for look in brought]
+    assert max(numbers[:3]) <= 2 * 6_000 + 2 * _band_plan.LEAST_BAND
+
+
+def test_rows_are_thinned_out_before_they_are_described(monkeypatch):
+    """The arrays that describe a chunk's rows have no more rows than are sent."""
+    problem = random_problem(np.random.default_rng(1), "real", 20_000, 4, 1)
+    chunk = MemoryChunks(problem.rows, 20_000)._chunks[0]
+    sizes, regrets = [], Look._regrets
+    monkeypatch.setattr(
+        Look, "_regrets", lambda *given: sizes.append(len(given[2])) or regrets(*given)
+    )
+    prices, widths = np.zeros((1, 4), dtype=np.int64), np.array([2**60])
+    Look(ColumnScorer(), 2.0**30, prices, widths, np.array([50]), 10**6)(chunk)
+    assert 300 < sum(sizes) < 500
+
+
+def test_bands_are_bounded_however_wrong_the_sample_is(narrow_bands):
+    """Nearly half of the rows have to move: wide looks are thinned out, whole ones narrow."""
+    narrow_bands(least_band=20, band_rows=400)
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(20_000, 3))
+    scores[10_000:, 0] += 6.0  # the sample is of the first rows only
+    codes = np.zeros(20_000, dtype=np.int64)
+    problem = Problem(scores, codes, np.array([[2_000], [9_000], [9_000]]))
+    chunks = MemoryChunks(problem.rows, 2_000)
+    sample = problem.rows.subset(np.arange(0, 10_000, 10))
+    brought = described(chunks)
+    result = agree(chunks, ColumnScorer(), problem.totals, sample.weighted(np.full(1_000, 20.0)))
+    labels = [label(chunk) for label, chunk in zip(result.labellers(), chunks._chunks, strict=True)]
+    in_memory = transport(problem.scores, problem.codes, problem.totals)
+    assert_optimal(problem, np.concatenate(labels), result, value_of(problem, in_memory.labels))
+    assert 4 <= len(brought) <= 12
+    assert max(map(sum, brought)) < 3 * 400
+
+
+def test_a_chunk_describes_no_more_kinds_than_it_may():
+    """Whatever the band is: it leaves rows out, and says so."""
+    problem = random_problem(np.random.default_rng(1), "real", 5_000, 4, 1)
+    chunk = MemoryChunks(problem.rows, 5_000)._chunks[0]
+    given = (ColumnScorer(), 2.0**30, np.zeros((1, 4), dtype=np.int64), np.array([2**60]))
+    whole = Look(*given, np.array([1]), 5_000)(chunk)
+    assert whole.thinner == 1
+    assert whole.numbers.sum() == 5_000
+    seen = Look(*given, np.array([1]), 300)(chunk)
+    assert len(seen.kinds) <= 300
+    assert seen.thinner == 32
+    assert_allclose(seen.numbers.sum(), 5_000, rtol=0.3)
+    assert_array_equal(seen.load, whole.load)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bands_described_in_slices_give_the_same_labels(kind, monkeypatch):
+    problem = random_problem(np.random.default_rng(4), kind, 2_000, 4, 3)
+    expected, _ = problem.solve(chunk_rows=300, every=20)
+    monkeypatch.setattr(_looks, "SLICE_NUMBERS", 35)  # seven rows
+    found, result = problem.solve(chunk_rows=300, every=20)
+    assert_array_equal(found, expected)

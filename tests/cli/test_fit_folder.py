@@ -6,7 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from fairanchor import load_model
-from fairanchor.rows import _chunks
+from fairanchor.rows import _chunks, _dask, _footers
 from fairanchor.tables import _from_chunks
 
 EDGES = [0, 250, 250, 600, 900]
@@ -184,3 +184,57 @@ def test_a_scheduler_that_is_not_there_is_said(files, run):
     pytest.importorskip("distributed")
     arguments = fit_arguments("dask", "out", "--scheduler", "tcp://127.0.0.1:9")
     assert "cannot be reached" in run(*arguments, code=1).stderr
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_run_is_resumed_by_another_spelling_of_the_same_folder(files, run):
+    run(*fit_arguments("stream", "one", "--checkpoint", "kept"))
+    for number, spelling in enumerate(["./people/", str(files / "people")]):
+        command, _, *others = fit_arguments(
+            "stream", f"again{number}", "--checkpoint", "kept", "--resume"
+        )
+        run(command, spelling, *others)
+        for one, two in zip(
+            labels_in(files / "one"), labels_in(files / f"again{number}"), strict=True
+        ):
+            assert one.equals(two)
+
+
+def test_missing_groups_are_advised_by_the_option(files, run):
+    table = parquet.read_table(files / "people/part-2.parquet")
+    sexes = [None, *table.column("sex").to_pylist()[1:]]
+    table = table.drop_columns("sex").append_column("sex", pa.array(sexes))
+    parquet.write_table(table, files / "people/part-2.parquet")
+    message = run(*fit_arguments("stream", "out"), code=1).stderr
+    assert "part-2.parquet has 1 or more missing values in column 'sex'" in message
+    assert "Use --missing own-group" in message
+    assert "missing_groups" not in message
+    run(*fit_arguments("stream", "out", "--missing", "own-group"))
+
+
+def test_label_files_that_would_meet_are_refused_before_the_fit(files, run):
+    people = files / "people"
+    (people / "part-0.parquet").rename(people / "a.pq")
+    (people / "part-2.parquet").rename(people / "a.pq.parquet")
+    result = run(*fit_arguments("stream", "out"), code=1)
+    assert "Two files of the input would have their labels in a.pq.parquet" in result.stderr
+    assert "Clustering" not in result.stderr
+    assert not (files / "out").exists()
+
+
+def test_footers_are_looked_at_once(files, run, monkeypatch):
+    seen, look_at = [], _footers._look_at
+    monkeypatch.setattr(
+        _footers, "_look_at", lambda *given: seen.append(given[1]) or look_at(*given)
+    )
+    run(*fit_arguments("stream", "out"))
+    assert len(seen) == 4
+
+
+def test_a_cluster_without_workers_is_said_before_any_row_is_read(files, run, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "WAIT_SECONDS", 0.2)
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
+        more = ("--scheduler", empty.scheduler_address)
+        result = run(*fit_arguments("dask", "out", *more), code=1)
+    assert "has no workers, and none came within 0.2 s. Start some" in result.stderr

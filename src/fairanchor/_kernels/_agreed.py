@@ -62,54 +62,41 @@ def count_margins(group_codes, weights, labels, margins, widths, load, outside, 
         A row is in its group's band if its margin is at most this.
     load, outside : ndarray of shape (n_clusters, n_groups)
     bins : ndarray of shape (n_groups, N_BINS)
-
-    Returns
-    -------
-    n_band : int
     """
-    n_band = 0
     for i in range(labels.shape[0]):
         r, l = group_codes[i], labels[i]
         load[l, r] += weights[i]
         bins[r, margin_bin(margins[i])] += weights[i]
         if margins[i] > widths[r]:
             outside[l, r] += weights[i]
-        else:
-            n_band += 1
-    return n_band
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def band_regrets(scores, group_codes, scale, lowest, prices, margins, widths, rows, regrets):
-    """Write the rows of the bands and what they lose in each cluster.
+def regrets_of_rows(scores, group_codes, scale, lowest, prices, widths, rows, regrets):
+    """Write what some rows of the bands lose in each cluster.
 
     What is lost beyond `REACH` times the band's width is written as `TOO_FAR`: no row goes there
     while the band is wide enough. So all rows with the same ties are the same.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_band,)
-    regrets : ndarray of shape (n_band, 1 + n_clusters), dtype int64
+    rows : ndarray of shape (n_described,)
+    regrets : ndarray of shape (n_described, 1 + n_clusters), dtype int64
         The first column is the group.
     """
     n_clusters = scores.shape[1]
     fixed = np.empty(n_clusters, dtype=np.int64)
-    n_found = 0
-    for i in range(scores.shape[0]):
-        r = group_codes[i]
-        if margins[i] > widths[r]:
-            continue
-        _fixed_point(scores[i], scale, lowest, fixed)
+    for k in range(rows.shape[0]):
+        r = group_codes[rows[k]]
+        _fixed_point(scores[rows[k]], scale, lowest, fixed)
         best = fixed[0] + prices[r, 0]
         for l in range(1, n_clusters):
             best = max(best, fixed[l] + prices[r, l])
         reach = REACH * min(widths[r], TOO_FAR)
-        rows[n_found] = i
-        regrets[n_found, 0] = r
+        regrets[k, 0] = r
         for l in range(n_clusters):
             regret = best - fixed[l] - prices[r, l]
-            regrets[n_found, 1 + l] = regret if regret <= reach else TOO_FAR
-        n_found += 1
+            regrets[k, 1 + l] = regret if regret <= reach else TOO_FAR
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

@@ -11,37 +11,32 @@ A row's label then follows from the prices and, in the band, from the driver's d
 its kind, dealt to equal rows in row order. So labels do not depend on who computes them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairanchor._kernels import _agreed as kernels
-from fairanchor._kernels._transport import UNREACHED, score_differences, send_excess
+from fairanchor._kernels._transport import UNREACHED, send_excess
+from fairanchor.assignment._band_plan import first_look, next_look
 from fairanchor.assignment._looks import (
+    ChunkTables,
     Decision,
     Labeller,
     Look,
+    Seen,
+    Tables,
     combined_tables,
     merge_kinds,
-    tables_of_chunk,
 )
 from fairanchor.assignment._rounding import largest_remainder, round_targets
 from fairanchor.assignment._transport import (
     LOWEST,
-    OUTLIER_FACTOR,
     SCORE_BITS,
     central_prices,
+    score_range,
     transport_rows,
 )
-from fairanchor.rows._stand_in import in_whole_rows
+from fairanchor.rows._stand_in import in_whole_rows, ratio
 
-# Rows that a chunk's band should have, all groups and chunks together, and for a group the
-# least number and the number for each row that is expected to move.
-BAND_ROWS = 2**19
-LEAST_BAND = 5_000
-BAND_FACTOR = 8
-# Bands are thinned out in the first looks only: in the end nothing may be missing.
-THINNED_LOOKS = 3
 # By how much coarser the scores are if an outlier's do not fit.
 COARSER = 2.0**12
 
@@ -68,6 +63,8 @@ class AgreedResult:
         Of the rows of each cluster.
     totals : ndarray of shape (n_clusters, n_groups)
         Rows in each cell.
+    squares : float
+        Squared distances of the rows to the middle of their cluster, if middles were given.
     """
 
     look: Look
@@ -77,13 +74,14 @@ class AgreedResult:
     score: float
     sums: np.ndarray
     totals: np.ndarray
+    squares: float
 
     def labellers(self):
         """Functions that give the labels of the chunks' rows, one for each chunk."""
         return [Labeller(self.look, decision) for decision in self.decisions]
 
 
-def agree(rows, scorer, totals, sample, start=None):
+def agree(rows, scorer, totals, sample, start=None, *, middles=None):
     """Label rows so that each group has its totals in the clusters, at the largest score.
 
     Parameters
@@ -97,50 +95,60 @@ def agree(rows, scorer, totals, sample, start=None):
         Rows that stand for all, with weights.
     start : ndarray of shape (n_clusters, n_groups), default=None
         Prices of a similar problem.
+    middles : ndarray of shape (n_clusters, n_features), default=None
+        From where squared distances are wanted.
 
     Returns
     -------
     result : AgreedResult
     """
     scores = scorer.scores(sample)
-    whole = in_whole_rows(sample)
-    shares = totals * _ratio(whole.group_sizes, totals.sum(axis=0))
-    sample_totals = _with_small_cells(
-        round_targets(shares, whole.group_sizes, whole=True), totals > 0
-    )
-    on_sample = transport_rows(whole, scores, sample_totals, start)
+    prices = _prices_of_sample(sample, scores, totals, start)
     resolution = _resolution(scores)
     while True:
         scale = 2.0 ** min(SCORE_BITS - np.ceil(np.log2(resolution)), 1023)
-        first = _first_look(rows, scorer, scale, sample, scores, on_sample.prices)
+        first = first_look(rows, scorer, scale, sample, scores, prices)
         look, decisions, gap = _decide(rows, totals, first)
         given = [(look, decision) for decision in decisions]
-        counts, sums, regrets, lowest_used, score = rows.each(
-            "labels", tables_of_chunk, given, combine=combined_tables
-        )
+        tables = rows.each("labels", Tables(middles), given, combine=combined_tables)
+        tables = ChunkTables(*tables)
         # Raising scores to `LOWEST` can only help; if no row makes use of it, the labels
         # are optimal for the scores as they were.
-        if lowest_used.min() > LOWEST:
+        if tables.lowest_used.min() > LOWEST:
             break
         resolution *= COARSER
-    prices = np.stack(
-        [
-            central_prices(regrets[r], counts[:, r] > 0, totals[:, r]) if totals[:, r].any()
-            else np.zeros(len(totals))
-            for r in range(rows.n_groups)
-        ],
-        axis=1,
+    _check_counts(tables.counts, totals)
+    prices = _prices_of_labels(tables, totals) / scale
+    return AgreedResult(
+        look, decisions, prices, gap / scale, tables.score, tables.sums, tables.counts,
+        tables.squares,
     )  # fmt: skip
+
+
+def _prices_of_sample(sample, scores, totals, start):
+    """Prices at which the sample has its part of the totals."""
+    whole = in_whole_rows(sample)
+    shares = totals * ratio(whole.group_sizes, totals.sum(axis=0))
+    sample_totals = _with_small_cells(
+        round_targets(shares, whole.group_sizes, whole=True), totals > 0
+    )
+    return transport_rows(whole, scores, sample_totals, start).prices
+
+
+def _prices_of_labels(tables, totals):
+    """Prices in the middle of those that explain the labels, in fixed point."""
+    prices = np.zeros(totals.shape)
+    for r in np.flatnonzero(totals.any(axis=0)):
+        prices[:, r] = central_prices(tables.regrets[r], tables.counts[:, r] > 0, totals[:, r])
+    return prices
+
+
+def _check_counts(counts, totals):
     if (counts != totals).any():
         raise RuntimeError(
             f"The labels have {counts.tolist()} rows in the cells, expected {totals.tolist()}. "
             "This is an error of fairanchor: please report it."
         )
-    return AgreedResult(look, decisions, prices / scale, gap / scale, score, sums, counts)
-
-
-def _ratio(part, whole):
-    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
 def _with_small_cells(totals, is_wanted):
@@ -156,45 +164,11 @@ def _with_small_cells(totals, is_wanted):
 
 
 def _resolution(scores):
-    """Largest difference of scores that is told apart from others, outliers left out."""
-    nearest, farthest = np.empty(len(scores)), np.empty(len(scores))
-    score_differences(scores, nearest, farthest)
-    largest, typical = float(farthest.max()), OUTLIER_FACTOR * float(np.median(nearest))
+    """Largest difference of scores that is told apart, with room for rows no sample knows."""
+    typical, largest = score_range(scores)
     if 0.0 < typical < COARSER * largest:
         return typical
     return COARSER * largest if largest > 0 else 1.0
-
-
-def _first_look(rows, scorer, scale, sample, scores, prices):
-    """A look at the sample's prices, with bands that are likely wide enough."""
-    fixed = np.rint(np.clip(prices * scale, 4 * LOWEST, -4 * LOWEST)).astype(np.int64)
-    fixed = np.ascontiguousarray(fixed.T)
-    labels = np.empty(sample.n_rows, dtype=np.int32)
-    margins = np.empty(sample.n_rows, dtype=np.int64)
-    kernels.prefer_in_groups(scores, sample.group_codes, scale, LOWEST, fixed, labels, margins)
-    sampled = np.maximum(np.bincount(sample.group_codes, minlength=rows.n_groups), 1)
-    # Every cluster's load is wrong by the error of a sample, and these add up.
-    moving = 0.5 * rows.group_sizes * np.sqrt(0.5 * scores.shape[1] / sampled)
-    wanted = _least_band(rows.n_groups) + BAND_FACTOR * moving
-    widths = np.full(rows.n_groups, UNREACHED)
-    for r, members in enumerate(sample.members):
-        if len(members) == 0 or wanted[r] >= 0.5 * rows.group_sizes[r]:
-            continue
-        order = members[np.argsort(margins[members], kind="stable")]
-        until = np.cumsum(sample.weights[order])
-        place = np.searchsorted(until, until[-1] * wanted[r] / rows.group_sizes[r])
-        widths[r] = margins[order[min(place, len(order) - 1)]]
-    return Look(scorer, scale, fixed, widths, _strides(wanted, rows))
-
-
-def _least_band(n_groups):
-    return min(LEAST_BAND, BAND_ROWS // n_groups)
-
-
-def _strides(wanted, rows):
-    """How much bands of so many rows have to be thinned out, for their sum to be bearable."""
-    room = BAND_ROWS * rows.group_sizes / rows.total + _least_band(rows.n_groups)
-    return np.maximum(1, np.ceil(np.minimum(wanted, rows.group_sizes) / room)).astype(np.int64)
 
 
 def _decide(rows, totals, look):
@@ -208,34 +182,50 @@ def _decide(rows, totals, look):
     gap : float
         In units of the fixed-point scores.
     """
-    n_looks = 0
+    n_looks, n_failures = 0, 0
     while True:
         parts = rows.each("prices", look)
         n_looks += 1
-        load, outside, bins = (sum(part[k] for part in parts) for k in range(3))
-        kinds, places, numbers = merge_kinds(
-            np.concatenate([part[3] for part in parts]), np.concatenate([part[4] for part in parts])
-        )
-        groups = [
+        seen, places = _merged(parts)
+        described = replace(look, strides=look.strides * seen.thinner)
+        moves = [
             _GroupBand(
-                kinds[own, 1:], numbers[own], totals[:, r] - outside[:, r], look.widths[r],
-                look.strides[r],
-            )
-            for r, own in enumerate(_spans(kinds[:, 0], rows.n_groups))
+                seen.kinds[own, 1:], seen.numbers[own], totals[:, r] - seen.outside[:, r],
+                look.widths[r], described.strides[r],
+            ).moved()
+            for r, own in enumerate(_spans(seen.kinds[:, 0], rows.n_groups))
         ]  # fmt: skip
-        moves = [group.moved() for group in groups]
         if all(move.is_final for move in moves):
-            labels = np.concatenate([move.labels for move in moves])
-            starts = np.cumsum([0, *(len(move.labels) for move in moves)])
-            split = {
-                int(start + kind): pieces
-                for start, move in zip(starts, moves, strict=False)
-                for kind, pieces in move.split.items()
-            }
             gap = sum(move.gap for move in moves)
-            return look, _dealt(parts, places, labels, split), gap
-        excess = np.abs(load - totals).sum(axis=0) / 2
-        look = _next_look(rows, look, moves, bins, excess, n_looks)
+            return look, _dealt(parts, places, *_joined_moves(moves)), gap
+        excess = np.abs(seen.load - totals).sum(axis=0) / 2
+        n_failures += any(
+            not move.is_final and (stride == 1 or not move.is_enough)
+            for stride, move in zip(look.strides, moves, strict=True)
+        )
+        look = next_look(rows, described, seen, moves, excess, n_looks, n_failures)
+
+
+def _merged(parts):
+    """What all chunks have seen together, and the place of each chunk's kinds among all."""
+    load, outside, bins = (sum(tables) for tables in list(zip(*parts, strict=True))[:3])
+    kinds, places, numbers = merge_kinds(
+        np.concatenate([part.kinds for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+    )
+    thinner = max(part.thinner for part in parts)
+    return Seen(load, outside, bins, kinds, numbers, thinner), places
+
+
+def _joined_moves(moves):
+    """Labels of the kinds of all groups, and those that go to several clusters."""
+    starts = np.cumsum([0, *(len(move.labels) for move in moves)])
+    split = {
+        int(start + kind): pieces
+        for start, move in zip(starts, moves, strict=False)
+        for kind, pieces in move.split.items()
+    }
+    return np.concatenate([move.labels for move in moves]), split
 
 
 def _spans(codes, n_groups):
@@ -251,6 +241,8 @@ class _Moves:
     ----------
     is_final : bool
         Whether the labels that follow are optimal for all rows of the group.
+    is_enough : bool
+        Whether the rows of the band could fill every cluster.
     price_change : ndarray of shape (n_clusters,), dtype int64
     labels : ndarray of shape (n_kinds,), dtype int32
     split : dict
@@ -259,6 +251,7 @@ class _Moves:
     """
 
     is_final: bool
+    is_enough: bool
     price_change: np.ndarray
     labels: np.ndarray | None = None
     split: dict = field(default_factory=dict)
@@ -289,7 +282,7 @@ class _GroupBand:
         change = np.zeros(len(self.room), dtype=np.int64)
         if len(self.numbers) == 0:  # nobody there to move
             is_final = not self.room.any()
-            return _Moves(is_final, change, np.empty(0, dtype=np.int32))
+            return _Moves(is_final, is_final, change, np.empty(0, dtype=np.int32))
         numbers, room = self.numbers, self.room
         if self.stride > 1:  # fewer rows, so less room: in whole numbers, which leave no crumbs
             wanted = np.maximum(room, 0.0) * (numbers.sum() / max(room.clip(0).sum(), 1.0))
@@ -300,7 +293,7 @@ class _GroupBand:
         enough = self.width >= UNREACHED or change.max() - change.min() <= self.width
         is_final = bool(complete and enough and self.stride == 1)
         if not is_final:
-            return _Moves(False, change)
+            return _Moves(False, bool(complete and self.room.min() >= 0), change)
         alive = weights > 0.5
         kinds, clusters = places[alive].T
         labels[kinds] = clusters
@@ -317,49 +310,7 @@ class _GroupBand:
         priced = scores + change
         lost = priced.max(axis=1, keepdims=True) - priced
         gap = float((weights[alive] * lost[kinds, clusters]).sum())
-        return _Moves(True, change, labels.astype(np.int32), split, gap)
-
-
-def _next_look(rows, look, moves, bins, excess, n_looks):
-    """New prices and wider bands for the groups that were not final."""
-    prices, widths = look.prices.copy(), look.widths.copy()
-    wanted = np.zeros(rows.n_groups)
-    for r, move in enumerate(moves):
-        if move.is_final:
-            continue
-        # Beyond the reach of the look a change says no more than that it was too short.
-        reach = kernels.REACH * min(look.widths[r], kernels.TOO_FAR // 64)
-        change = move.price_change - move.price_change.min()
-        prices[r] += np.minimum(change, reach)
-        prices[r] -= prices[r].max()
-        in_band = np.cumsum(bins[r])
-        seen = np.searchsorted(_upper_edges(), look.widths[r])
-        band = in_band[min(seen, len(in_band) - 1)]
-        if look.strides[r] > 1:
-            moving = 2.0 * np.sqrt(band * look.strides[r])
-            wanted[r] = _least_band(rows.n_groups) + BAND_FACTOR * moving
-        else:
-            # In the end all rows, which needs no proof.
-            least = _least_band(rows.n_groups) * 4.0**n_looks
-            # Prices that moved within reach are about right: the same band will do for the rest.
-            more = band if change.max() < reach else 4.0 * max(band, excess[r])
-            wanted[r] = max(more, least)
-        if wanted[r] >= 0.5 * rows.group_sizes[r]:
-            widths[r] = UNREACHED
-        else:
-            widths[r] = _upper_edges()[np.searchsorted(in_band, wanted[r])]
-    strides = look.strides.copy()
-    active = np.array([not move.is_final for move in moves])
-    thinned = _strides(wanted, rows) if n_looks < THINNED_LOOKS else np.ones_like(strides)
-    strides[active] = thinned[active]
-    return Look(look.scorer, look.scale, prices, widths, strides)
-
-
-def _upper_edges():
-    """Largest margin of every bin."""
-    bins = np.arange(kernels.N_BINS, dtype=object)
-    edges = [b if b < 8 else ((4 + b % 4 + 1) << (b // 4 - 1)) - 1 for b in bins]
-    return np.array([min(edge, int(UNREACHED)) for edge in edges], dtype=np.int64)
+        return _Moves(True, True, change, labels.astype(np.int32), split, gap)
 
 
 def _dealt(parts, places, labels, split):
@@ -369,7 +320,7 @@ def _dealt(parts, places, labels, split):
     left = {kind: list(pieces) for kind, pieces in split.items()}
     decisions, start = [], 0
     for part in parts:
-        numbers = part[4]
+        numbers = part.numbers
         own = places[start : start + len(numbers)]
         start += len(numbers)
         own_labels, own_split = labels[own], {}

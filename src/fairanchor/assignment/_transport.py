@@ -169,14 +169,20 @@ def transport_rows(rows, scores, totals, start=None):
     )
 
 
-def _resolutions(scores):
-    """Largest differences of scores to be told apart: without those of outliers, then all."""
+def score_range(scores):
+    """Largest difference of scores that is no outlier's, by the median row, and the largest."""
     nearest, farthest = np.empty(len(scores)), np.empty(len(scores))
     kernels.score_differences(scores, nearest, farthest)
-    largest = float(farthest.max(initial=0.0))
+    sampled = nearest[spread_sample(len(nearest), MEDIAN_ROWS)]
+    typical = OUTLIER_FACTOR * float(np.median(sampled)) if len(sampled) else 0.0
+    return typical, float(farthest.max(initial=0.0))
+
+
+def _resolutions(scores):
+    """Largest differences of scores to be told apart: without those of outliers, then all."""
+    typical, largest = score_range(scores)
     if largest == 0.0:
         return [1.0]
-    typical = OUTLIER_FACTOR * float(np.median(nearest[spread_sample(len(nearest), MEDIAN_ROWS)]))
     return [typical, largest] if 0.0 < typical < largest else [largest]
 
 

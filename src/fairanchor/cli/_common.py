@@ -49,7 +49,7 @@ class FiniteRange(click.FloatRange):
 def jobs_option(command):
     """``--jobs``."""
     return click.option("--jobs", default=-1, show_default=True, type=Jobs(), metavar="N",
-                        help="Threads; -1: all cores.")(command)  # fmt: skip
+                        help="Threads of this process; -1: all cores.")(command)  # fmt: skip
 
 
 def table_options(command):

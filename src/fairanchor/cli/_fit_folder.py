@@ -83,7 +83,7 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
     """``fairanchor fit`` of a folder."""
     from fairanchor.cli._common import Run, check_outputs, show_source
     from fairanchor.cli._fit import finish, new_estimator, save, summary_of
-    from fairanchor.rows._label_files import check_folder, write_label_files
+    from fairanchor.rows._label_files import check_folder, check_names, write_label_files
 
     options["engine"] = options["engine"] or "stream"
     check_request(output, report, options)
@@ -100,6 +100,8 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
         with run.step("read", f"Reading {show_source(folder)}"):
             files = learn_files(folder, options, client)
             check_memory(files, options)
+            if output is not None:
+                check_names([name for name, _ in files.parts])
         run.say(f"{show_source(folder)}: {files.n_rows:,} rows in {len(files.files):,} files")
         run.say(f"Features: {files.preprocessing.describe()}.")
         estimator = new_estimator(files.preprocessing, options)
@@ -109,7 +111,7 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
         summary = summary_of(folder, loaded, estimator, options, run)
         if output is not None:
             with run.passes("write", f"Writing {output}"):
-                write_label_files(output, parts_of(files), labels, force=force)
+                write_label_files(output, files.parts, labels, force=force)
     if model is not None:
         save(estimator, loaded, model, force)
     finish(run, summary, {"labels": output, "model": model}, as_json)
@@ -265,35 +267,40 @@ def learn_files(folder, options, client):
 
     from fairanchor.cli._common import missing_policy
     from fairanchor.rows import _chunks
-    from fairanchor.rows._row_files import RowFiles, names_of_columns
+    from fairanchor.rows._dask import check_versions, result_of
+    from fairanchor.rows._footers import Footers
+    from fairanchor.rows._row_files import RowFiles
     from fairanchor.rows._stream import read_ahead
     from fairanchor.tables._from_chunks import preprocessing_of, statistics_of_span
     from fairanchor.tables._grouping import GroupRule
     from fairanchor.tables._read import TableSource
     from fairanchor.tables._roles import choose_columns
 
-    dataset = open_files(folder)
-    source = TableSource(folder, names_of_columns(dataset), None)
+    footers = Footers.of(open_files(folder))
+    source = TableSource(folder, footers.names, None)
     roles = choose_columns(
         source,
         sensitive=options["sensitive"],
         features=options["features"],
         exclude=options["exclude"],
     )
-    files = RowFiles.of(dataset, roles.features, roles.sensitive, numbers=False)
+    files = RowFiles.of(footers, roles.features, roles.sensitive, numbers=False)
     own_group = missing_policy(options["missing"]).groups == "own_group"
     rule = GroupRule(roles.sensitive, "own_group" if own_group else "error")
     starts = range(0, files.n_rows, _chunks.CHUNK_ROWS)
     spans = [(start, min(start + _chunks.CHUNK_ROWS, files.n_rows)) for start in starts]
     if client is not None:
-        futures = [client.submit(statistics_of_span, files, *span, pure=False) for span in spans]
-        statistics = (future.result() for future in futures)
+        check_versions(client)
+        futures = [
+            client.submit(statistics_of_span, *files.around(*span), pure=False) for span in spans
+        ]
+        statistics = (result_of(future, "statistics") for future in futures)
     else:
         look = partial(_statistics, files, spans)
         statistics = read_ahead(look, len(spans))
     scale = not options["no_scale"]
     preprocessing = preprocessing_of(statistics, roles.features, rule, scale=scale)
-    return replace(files, preprocessing=preprocessing)
+    return replace(files, preprocessing=preprocessing, missing_advice="--missing own-group")
 
 
 def _statistics(files, spans, number):
@@ -340,11 +347,3 @@ def _identity(options):
     """Options that change the result."""
     names = ("sensitive", "features", "exclude", "no_scale", "missing")
     return {name: options[name] for name in names}
-
-
-def parts_of(files):
-    """Name and number of rows of the label files."""
-    from fairanchor.rows._label_files import names_of_files
-
-    names = names_of_files([file.path for file in files.files])
-    return [(name, file.n_rows) for name, file in zip(names, files.files, strict=True)]

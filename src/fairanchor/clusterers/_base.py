@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from fairanchor._groups import check_groups, codes_of_known_groups
 from fairanchor._sklearn_compat import check_weights, validate_data
 from fairanchor.metrics import balance_of_table
+from fairanchor.rows._open import kind_of
 
 
 class FairClusterer(ClusterMixin, BaseEstimator):
@@ -61,6 +62,12 @@ def check_rows(estimator, X, *, reset=True):
     """C-contiguous float64 rows without missing or infinite values."""
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
+    if kind_of(X) == "files":
+        raise TypeError(
+            f"X is a {type(X).__name__}, expected rows in memory: {type(estimator).__name__} needs "
+            "all of them at once. AnchorFairClustering().fit takes datasets, with the name of a "
+            "column as sensitive_features."
+        )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     X = validate_data(
         estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset

@@ -213,7 +213,6 @@ class _DualAscent:
             n_iter=self.n_sweeps,
             history=history,
             row_solver=self.row_solver,
-            squares=self.squares,
         )
 
 

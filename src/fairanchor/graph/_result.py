@@ -36,8 +36,6 @@ class GraphResult:
         What solved the rows, if it did so exactly.
     sample_soft_labels : ndarray of shape (n_sample_rows, n_clusters), or None
         Of the last sample's rows, where those of all rows are not kept.
-    squares : float or None
-        Sum of the rows' squared distances to the mean of the anchors, if it was exact.
     """
 
     multipliers: np.ndarray
@@ -51,7 +49,6 @@ class GraphResult:
     history: list
     row_solver: object = None
     sample_soft_labels: np.ndarray | None = None
-    squares: float | None = None
 
     def pop_soft_labels(self):
         """The soft labels, which are not kept: they grow with the rows."""

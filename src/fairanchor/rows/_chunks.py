@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fairanchor._kernels._sorting import split_by_code
 from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 
@@ -31,18 +32,29 @@ class Chunk:
     start : int
         Global number of its first row.
     rows : MemoryRows
+    n_clusters : int
+        For how many scores are kept.
     """
 
     number: int
     start: int
     rows: MemoryRows
+    n_clusters: int = 0
 
     def __getstate__(self):
-        return {"number": self.number, "start": self.start, "rows": self.rows}
+        names = ("number", "start", "rows", "n_clusters")
+        return {name: getattr(self, name) for name in names}
 
     def __sizeof__(self):
-        # What a cluster weighs against the work of moving it.
-        return self.rows.X.nbytes + self.rows.group_codes.nbytes + self.rows.weights.nbytes
+        # What a cluster knows of its memory. It asks once, before there are any scores.
+        distinct = self.__dict__.get("distinct", self.rows)
+        merged = 0 if distinct is self.rows else distinct.nbytes
+        return self.rows.nbytes + merged + 8 * distinct.n_rows * self.n_clusters
+
+    def complete(self):
+        """This chunk, equal rows found: what it keeps will not grow but by scores."""
+        _ = self.distinct
+        return self
 
     @cached_property
     def distinct(self):
@@ -283,7 +295,9 @@ def _added(results):
 def _rows_by_rank(chunk, ranks):
     """For every group the global numbers and the features of the rows with these ranks."""
     found = []
-    for members, own in zip(chunk.rows.members, ranks, strict=True):
+    # Not `members`, which the rows would keep.
+    groups = split_by_code(chunk.rows.group_codes, chunk.rows.n_groups)
+    for members, own in zip(groups, ranks, strict=True):
         places = members[own]
         found.append((chunk.start + places, chunk.rows.X[places]))
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairanchor.rows import _chunks
 from fairanchor.rows._columns import check_finite, check_groups_known, kind_of_names, plain
-from fairanchor.rows._dask import RawRows, check_versions, load_parts
+from fairanchor.rows._dask import RawRows, check_versions, load_parts, result_of
 from fairanchor.rows._open import column_names, open_raw
 
 
@@ -32,7 +32,8 @@ class CollectionSource:
         self.make = make
         self.feature_names = feature_names
         self.n_features = n_features
-        self.sizes = client.gather(client.map(_length, parts, pure=False))
+        lengths = client.map(_length, parts, pure=False)
+        self.sizes = [result_of(length, "sizes of partitions") for length in lengths]
         self.n_rows = int(sum(self.sizes))
         if self.n_rows == 0:
             raise ValueError(f"The {len(parts)} partition(s) of the Dask collection have no rows.")
@@ -80,15 +81,16 @@ class CollectionSource:
         """All rows, if they are few: features, and the sensitive columns."""
         given = (self.client, self.parts, self.sizes, self.make, self.n_rows, missing)
         (raw,) = load_parts(*given)
-        raw = raw.result()
+        raw = result_of(raw, "reading")
         return raw.X, raw.columns
 
-    def open(self, missing, n_jobs):
+    def open(self, missing, n_jobs, n_clusters):
         """Look at all rows once; see `FileSource.open`."""
         given = (self.client, self.parts, self.sizes, self.make, _chunks.CHUNK_ROWS, missing)
         raw = load_parts(*given)
         self.parts = None  # the cluster keeps what chunks are made of no longer than needed
-        opened = open_raw(self.client, raw, self.n_features, self.progress)
+        asked = (self.n_features, n_clusters, n_jobs)
+        opened = open_raw(self.client, raw, *asked, self.progress)
         digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
         opened.rows.parts = [
             (f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)
@@ -159,10 +161,12 @@ class _ArrayRows:
         X, groups = part if isinstance(part, tuple) else (part, None)
         own = np.ascontiguousarray(X[a:b], dtype=np.float64)
         check_finite(own, range(own.shape[1]), where, a)
-        if groups is None:
-            return RawRows(own, [])
-        column = _names_of_groups(groups[a:b], "sensitive_features", None, where, a, missing)
-        return RawRows(own, [column])
+        columns = []
+        if groups is not None:
+            for values in groups[a:b].T:
+                given = ("sensitive_features", None, where, a, missing)
+                columns.append(_names_of_groups(values, *given))
+        return RawRows(own, columns)
 
 
 def _check_numbers(frame, features, where):
@@ -207,20 +211,22 @@ def _names_of_groups(values, name, kind, where, row, missing):
 
 
 def _groups_like(X, sensitive_features):
-    """Blocks of the groups of a Dask array's rows, cut as its own."""
+    """Blocks of the groups of a Dask array's rows, cut as its own; columns of each are groups."""
     import dask.array as da
 
     groups = sensitive_features
     if not isinstance(groups, da.Array):
         groups = np.asarray(groups)
-    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+    if groups.ndim not in (1, 2) or groups.shape[0] != X.shape[0] or 0 in groups.shape[1:]:
         raise ValueError(
-            f"sensitive_features has shape {groups.shape}, X has {X.shape[0]} rows: every row "
-            "needs exactly one group."
+            f"sensitive_features has shape {groups.shape}, expected ({X.shape[0]},) or "
+            f"({X.shape[0]}, n_columns), since X has {X.shape[0]} rows: every row needs exactly "
+            "one group."
         )
     if not isinstance(groups, da.Array):
-        groups = da.from_array(groups, chunks=(X.chunks[0],))
-    return groups.rechunk((X.chunks[0],)).to_delayed().tolist()
+        groups = da.from_array(groups, chunks=(X.chunks[0], *groups.shape[1:]))
+    groups = groups[:, None] if groups.ndim == 1 else groups
+    return groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
 
 
 def _pair(block, groups):

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+MISSING_ADVICE = "missing_groups='own_group'"
+
 
 def check_columns(opened, features, sensitive, *, numbers):
     """Refuse a file that lacks a column, or whose column is of another kind than elsewhere."""
@@ -25,6 +27,8 @@ def check_columns(opened, features, sensitive, *, numbers):
                     f"The column {name!r} is of type {type_} in {file.path}, expected numbers. "
                     "Name the columns that are features, or encode it as numbers."
                 )
+            if types.is_null(type_):  # all values are missing, whatever they would be
+                continue
             kind = kind_of_names(type_)
             other = kinds.setdefault(name, (kind, type_, file.path))
             if name in sensitive and other[0] != kind:
@@ -63,7 +67,27 @@ def plain(column):
     return column.cast(wide[kind]) if kind in wide else column
 
 
-def check_groups_known(column, name, where, row):
+def joined(pieces):
+    """Pieces of a sensitive column as one; a piece without any value takes the others' type.
+
+    Parameters
+    ----------
+    pieces : list of pyarrow.Array
+
+    Returns
+    -------
+    column : pyarrow.ChunkedArray
+    """
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    common = next((own.type for own in pieces if not types.is_null(own.type)), pa.null())
+    return pa.chunked_array(
+        [own.cast(common) if types.is_null(own.type) else own for own in pieces], type=common
+    )
+
+
+def check_groups_known(column, name, where, row, advice=MISSING_ADVICE):
     """Refuse rows without a group.
 
     Parameters
@@ -74,14 +98,16 @@ def check_groups_known(column, name, where, row):
         The file or partition.
     row : int
         Number of its first row there.
+    advice : str
+        How to make them a group.
     """
     is_missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if is_missing.any():
         raise ValueError(
             f"{where} has {np.count_nonzero(is_missing)} or more missing values in column "
             f"{name!r} of sensitive_features, the first in row {row + int(np.argmax(is_missing))}: "
-            "a row without a group cannot be counted for one. Use missing_groups='own_group' to "
-            "make them a group of their own, or leave these rows out."
+            f"a row without a group cannot be counted for one. Use {advice} to make them a group "
+            "of their own, or leave these rows out."
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor.rows._chunks import Chunk, ChunkedRows
+from fairanchor.rows._columns import joined
 from fairanchor.rows._memory import MemoryRows
 from fairanchor.rows._survey import survey_rows
 
@@ -27,13 +28,14 @@ class DaskRows(ChunkedRows):
     n_features : int
     group_sizes_of_chunks : ndarray of shape (n_chunks, n_groups)
     chunk_rows : int
+    n_jobs : int or None
+        Threads of what this process does with samples; a worker works on a chunk with one.
     """
 
-    n_jobs = None
-
-    def __init__(self, client, chunks, n_features, group_sizes_of_chunks, chunk_rows):
+    def __init__(self, client, chunks, n_features, group_sizes_of_chunks, chunk_rows, n_jobs=None):
         super().__init__(n_features, group_sizes_of_chunks, chunk_rows)
         self.client = client
+        self.n_jobs = n_jobs
         self._chunks = chunks
 
     def _run(self, title, calls):
@@ -48,7 +50,7 @@ class DaskRows(ChunkedRows):
             for k, (call, chunk) in enumerate(zip(calls, self._chunks, strict=True))
         ]
         for k, future in enumerate(futures):
-            result = future.result()
+            result = result_of(future, title)
             futures[k] = None  # the cluster may forget it
             yield result
 
@@ -70,7 +72,7 @@ def load_files(client, files, chunk_rows, missing):
     starts = range(0, files.n_rows, chunk_rows)
     return [
         client.submit(
-            _read, files, start, min(start + chunk_rows, files.n_rows), missing, pure=False,
+            _read, *files.around(start, min(start + chunk_rows, files.n_rows)), missing, pure=False,
             key=_key("read", k),
         )
         for k, start in enumerate(starts)
@@ -118,20 +120,42 @@ def survey_chunks(client, chunks, chunk_rows, progress):
     ]
     surveys = []
     for future in futures:  # in their order, so that the first error is the same every time
-        surveys.append(future.result())
+        surveys.append(result_of(future, "first look"))
         if progress is not None:
             progress("first look", len(surveys), len(futures))
     return surveys
 
 
-def with_codes(client, chunks, encoder, scale, chunk_rows):
+def with_codes(client, chunks, encoder, scale, chunk_rows, n_clusters):
     """Futures of `Chunk` from those of `RawRows`."""
     return [
         client.submit(
-            _coded, chunk, k, k * chunk_rows, encoder, scale, pure=False, key=_key("chunk", k)
+            _coded, chunk, k, k * chunk_rows, encoder, scale, n_clusters, pure=False,
+            key=_key("chunk", k),
         )
         for k, chunk in enumerate(chunks)
-    ]
+    ]  # fmt: skip
+
+
+def result_of(future, title):
+    """Result of a task; what a cluster says of its own failures is said in words."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"The pass {title!r} was given up: {error.allowed_failures + 1} worker(s) died, one "
+            "after the other, while they worked on the same chunk. Most often they ran out of "
+            "memory: give them more, or start more of them (docs/large_data.md, Sizing)."
+        ) from error
+    except CancelledError as error:
+        raise RuntimeError(
+            f"The pass {title!r} was given up: the cluster lost the rows, or its scheduler. "
+            f"({' '.join(str(error).split())})"
+        ) from error
 
 
 def check_versions(client):
@@ -205,15 +229,15 @@ def _joined_column(parts, numbers):
             f"The groups are of type {one} in partition {p}, but of type {other} in partition {q}: "
             "they would not be the same."
         )
-    common = next(iter(types), pa.null())
-    return pa.chunked_array([piece.cast(common) for part in parts for piece in part.chunks])
+    return joined([piece for part in parts for piece in part.chunks])
 
 
 def _survey(raw, start):
     return survey_rows(raw.X, raw.columns, start)
 
 
-def _coded(raw, number, start, encoder, scale):
+def _coded(raw, number, start, encoder, scale, n_clusters):
     X = raw.X if scale == 1.0 else raw.X * scale
     codes = encoder.codes_of(raw.columns, len(X))
-    return Chunk(number, start, MemoryRows(X, codes, encoder.n_groups, n_jobs=1))
+    rows = MemoryRows(X, codes, encoder.n_groups, n_jobs=1)
+    return Chunk(number, start, rows, n_clusters).complete()

@@ -41,6 +41,11 @@ class DistinctRows(MemoryRows):
         self.first = first
         self.place = place
 
+    @property
+    def nbytes(self):
+        """Bytes of the distinct rows, and of where they are."""
+        return super().nbytes + self.first.nbytes + self.place.nbytes
+
     def spread(self, labels, split):
         """Labels of the table's rows; the copies of a split row take turns in row order.
 

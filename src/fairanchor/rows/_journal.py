@@ -18,7 +18,7 @@ import numpy as np
 
 from fairanchor._files import replacing
 
-FORMAT = "fairanchor checkpoint 1"
+FORMAT = "fairanchor checkpoint 2"
 FILE_NAME = "checkpoint.npz"
 # What an archive whose bytes make no sense can raise.
 DAMAGE = (

@@ -5,7 +5,7 @@ import posixpath
 import secrets
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -56,6 +56,7 @@ def write_label_files(path, parts, arrays, *, force=False):
     force : bool
         Whether an existing folder may be replaced.
     """
+    check_names([name for name, _ in parts])
     check_folder(path, force=force)
     path = Path(os.path.realpath(path))  # a link stays a link
     partial = path.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
@@ -161,6 +162,36 @@ def names_of_files(paths):
 
     They all end in ``.parquet``, whatever the input files were.
     """
-    root = posixpath.commonpath([posixpath.dirname(path) for path in paths])
-    names = [posixpath.relpath(path, root) if root else path for path in paths]
+    names = paths_below(paths)
     return [name if name.endswith(".parquet") else f"{name}.parquet" for name in names]
+
+
+def paths_below(paths):
+    """Paths below the folder that they have in common."""
+    paths = [posixpath.normpath(path) for path in paths]
+    root = posixpath.commonpath([posixpath.dirname(path) for path in paths])
+    return [posixpath.relpath(path, root) if root else path for path in paths]
+
+
+def check_names(names):
+    """Refuse label files of which one would take the place of another."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(
+                f"Two files of the input would have their labels in {name}: label files are named "
+                f"after the input's, and end in .parquet. Rename the file {_stem(name)!r}."
+            )
+        seen.add(name)
+    for name in names:
+        for folder in map(str, PurePosixPath(name).parents):
+            if folder in seen:
+                raise ValueError(
+                    f"The labels of one file of the input would be in {folder}, which is the "
+                    f"folder of {name}: label files are named after the input's, and end in "
+                    f".parquet. Rename the file {_stem(folder)!r}."
+                )
+
+
+def _stem(name):
+    return name.removesuffix(".parquet")

@@ -64,6 +64,11 @@ class MemoryRows:
         """Weight of all rows: their number, where they have no weights."""
         return self.group_sizes.sum()
 
+    @property
+    def nbytes(self):
+        """Bytes of the table."""
+        return self.X.nbytes + self.group_codes.nbytes + self.weights.nbytes
+
     def map(self, kernel, outputs):
         """Call ``kernel(block, *views)``, where the views are each output's rows of the block."""
 

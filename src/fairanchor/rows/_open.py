@@ -5,7 +5,6 @@ from functools import partial
 
 from fairanchor._scaling import scale_of_largest
 from fairanchor.rows import _chunks
-from fairanchor.rows._label_files import names_of_files
 from fairanchor.rows._stream import ChunkLoader, GroupEncoder, StreamedRows, read_ahead
 from fairanchor.rows._survey import merge_surveys, survey_rows
 
@@ -113,7 +112,6 @@ class FileSource:
         self.files = files
         self.n_rows = files.n_rows
         self.feature_names = files.feature_names
-        self.n_groups_columns = len(files.sensitive)
 
     def read(self, missing):
         """All rows, if they are few: features, and the sensitive columns."""
@@ -123,7 +121,7 @@ class FileSource:
         """What tells these rows from others."""
         return self.files.fingerprint()
 
-    def open(self, missing, n_jobs):
+    def open(self, missing, n_jobs, n_clusters):
         """Look at all rows once.
 
         Parameters
@@ -131,6 +129,8 @@ class FileSource:
         missing : {"error", "own_group"}
             What missing groups mean.
         n_jobs : int or None
+        n_clusters : int
+            For which whoever keeps rows keeps scores as well.
 
         Returns
         -------
@@ -149,13 +149,8 @@ class FileSource:
         encoder = GroupEncoder(tuple(groups.names))
         loader = ChunkLoader(self.files, encoder, scale, chunk_rows, n_jobs)
         rows = StreamedRows(loader, sizes)
-        rows.parts = self._parts()
+        rows.parts = self.files.parts
         return OpenedRows(rows, groups, scale)
-
-    def _parts(self):
-        paths = [file.path for file in self.files.files]
-        sizes = [file.n_rows for file in self.files.files]
-        return list(zip(names_of_files(paths), sizes, strict=True))
 
 
 def _survey_files(files, chunk_rows, missing, number):
@@ -177,17 +172,18 @@ class FilesOnDaskSource(FileSource):
         super().__init__(files)
         self.client = client
 
-    def open(self, missing, n_jobs):
+    def open(self, missing, n_jobs, n_clusters):
         from fairanchor.rows._dask import check_versions, load_files
 
         check_versions(self.client)
         raw = load_files(self.client, self.files, _chunks.CHUNK_ROWS, missing)
-        opened = open_raw(self.client, raw, len(self.feature_names), self.progress)
-        opened.rows.parts = self._parts()
+        asked = (len(self.feature_names), n_clusters, n_jobs)
+        opened = open_raw(self.client, raw, *asked, self.progress)
+        opened.rows.parts = self.files.parts
         return opened
 
 
-def open_raw(client, raw, n_features, progress=None):
+def open_raw(client, raw, n_features, n_clusters, n_jobs, progress=None):
     """Rows on a cluster from futures of `RawRows`."""
     from fairanchor.rows._dask import DaskRows, survey_chunks, with_codes
 
@@ -195,5 +191,6 @@ def open_raw(client, raw, n_features, progress=None):
     groups, sizes, largest = merge_surveys(survey_chunks(client, raw, chunk_rows, progress))
     scale = scale_of_largest(largest)
     encoder = GroupEncoder(tuple(groups.names))
-    chunks = with_codes(client, raw, encoder, scale, chunk_rows)
-    return OpenedRows(DaskRows(client, chunks, n_features, sizes, chunk_rows), groups, scale)
+    chunks = with_codes(client, raw, encoder, scale, chunk_rows, n_clusters)
+    rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
+    return OpenedRows(rows, groups, scale)

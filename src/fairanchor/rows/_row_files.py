@@ -4,47 +4,26 @@ Rows are numbered through all files, in the order of the dataset's files. Nothin
 footers, until a span of rows is asked for.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fairanchor.rows._columns import (
+    MISSING_ADVICE,
     check_columns,
     check_finite,
     check_groups_known,
+    joined,
     numbers_of,
     plain,
 )
+from fairanchor.rows._footers import Footers, one_line, stamp_of
+from fairanchor.rows._label_files import names_of_files, paths_below
 
 # Rows decoded at a time: what a reader holds besides the span that was asked for.
 BATCH_ROWS = 2**16
-
-
-@dataclass(frozen=True)
-class RowFile:
-    """One file.
-
-    Attributes
-    ----------
-    path : str
-        In the file system of the dataset.
-    kind : {"parquet", "ipc"}
-    pieces : ndarray of int
-        Rows of each row group or record batch.
-    size, modified : int
-        When it was first looked at: another size or time is another file.
-    """
-
-    path: str
-    kind: str
-    pieces: np.ndarray
-    size: int
-    modified: int
-
-    @property
-    def n_rows(self):
-        return int(self.pieces.sum())
 
 
 @dataclass(frozen=True)
@@ -59,6 +38,8 @@ class RowFiles:
         Columns that are read: what features are made of, and the names of groups.
     preprocessing : object or None
         ``rows_of(table)`` makes numbers of the features; without it they are numbers.
+    missing_advice : str
+        What makes a group of rows without one, where the user can say it.
     """
 
     filesystem: object
@@ -66,25 +47,27 @@ class RowFiles:
     features: tuple
     sensitive: tuple
     preprocessing: object = None
+    missing_advice: str = MISSING_ADVICE
 
     @classmethod
     def of(cls, dataset, features, sensitive, *, numbers=True):
-        """Look at the files of a ``pyarrow.dataset.FileSystemDataset``.
+        """The rows of a ``pyarrow.dataset.FileSystemDataset``.
 
         Parameters
         ----------
-        dataset : pyarrow.dataset.FileSystemDataset
+        dataset : pyarrow.dataset.FileSystemDataset, or Footers
+            The latter if its files have been looked at before.
         features : sequence of str, or None
             By default all columns that are not sensitive.
         sensitive : sequence of str
         numbers : bool
             Whether features have to be numbers.
         """
-        opened = _look_at_all(dataset)
-        names = _names_in(opened)
+        footers = dataset if isinstance(dataset, Footers) else Footers.of(dataset)
+        names = footers.names
         for name in sensitive:
             if name not in names:
-                is_in_paths = name in dataset.schema.names
+                is_in_paths = name in footers.dataset.schema.names
                 where = "in the names of folders, not in the files" if is_in_paths else "missing"
                 raise ValueError(
                     f"The column {name!r} of sensitive_features is {where}. The files of the "
@@ -97,14 +80,14 @@ class RowFiles:
                 f"The dataset has no columns but those of sensitive_features ({', '.join(names)}), "
                 "expected at least one feature: there are no distances without."
             )
-        check_columns(opened, features, sensitive, numbers=numbers)
-        files = tuple(file for file, _ in opened)
-        _check_names(dataset, names, files)
+        check_columns(footers.opened, features, sensitive, numbers=numbers)
+        files = tuple(file for file, _ in footers.opened)
+        _check_names(footers.dataset, names, files)
         if not any(file.n_rows for file in files):
             raise ValueError(
                 f"The {len(files)} file(s) of the dataset have no rows ({files[0].path})."
             )
-        return cls(dataset.filesystem, files, tuple(features), tuple(sensitive))
+        return cls(footers.dataset.filesystem, files, tuple(features), tuple(sensitive))
 
     @cached_property
     def starts(self):
@@ -122,11 +105,34 @@ class RowFiles:
             return list(self.features)
         return self.preprocessing.feature_names
 
+    @property
+    def parts(self):
+        """Name and number of rows of the label files."""
+        names = names_of_files([file.path for file in self.files])
+        return [(name, file.n_rows) for name, file in zip(names, self.files, strict=True)]
+
+    def around(self, start, stop):
+        """A table of those files only that have rows of a span, and the span in it.
+
+        Returns
+        -------
+        files : RowFiles
+        start, stop : int
+        """
+        first = int(np.searchsorted(self.starts, start, side="right")) - 1
+        last = int(np.searchsorted(self.starts, stop, side="left"))
+        begin = int(self.starts[first])
+        return replace(self, files=self.files[first:last]), start - begin, stop - begin
+
     def fingerprint(self):
-        """What tells this table from another: names, sizes and times of its files, and columns."""
+        """What tells this table from another: names, sizes and times of its files, and columns.
+
+        Names are those below the files' common folder, however its path is written.
+        """
+        names = paths_below([file.path for file in self.files])
         files = {
-            file.path: {"rows": file.n_rows, "bytes": file.size, "modified": file.modified}
-            for file in self.files
+            name: {"rows": file.n_rows, "bytes": file.size, "modified": file.modified}
+            for name, file in zip(names, self.files, strict=True)
         }
         made = None if self.preprocessing is None else self.preprocessing.to_json()
         columns = {"features": self.features, "sensitive_features": self.sensitive}
@@ -148,8 +154,6 @@ class RowFiles:
         names : list of pyarrow.ChunkedArray
             The sensitive columns.
         """
-        import pyarrow as pa
-
         X = np.empty((stop - start, len(self.feature_names)))
         names = [[] for _ in self.sensitive]
         place = 0
@@ -158,9 +162,9 @@ class RowFiles:
             for values, name in zip(names, self.sensitive, strict=True):
                 values.append(plain(batch.column(name)))
                 if missing == "error":
-                    check_groups_known(values[-1], name, file.path, row)
+                    check_groups_known(values[-1], name, file.path, row, self.missing_advice)
             place += batch.num_rows
-        return X, [pa.chunked_array(values) for values in names]
+        return X, [joined(values) for values in names]
 
     def tables(self, start, stop):
         """Yield the columns of a span as they are in the files: (path, first row, table)."""
@@ -213,7 +217,7 @@ class RowFiles:
                         break
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{file.path} could not be read from row {row} on: {_one_line(error)}. The file is "
+                f"{file.path} could not be read from row {row} on: {one_line(error)}. The file is "
                 "damaged, or was changed while it was being read."
             ) from error
         if row < b:
@@ -222,7 +226,7 @@ class RowFiles:
             )
 
     def _check_unchanged(self, file):
-        size, modified = _stamp(self.filesystem, file.path)
+        size, modified = stamp_of(self.filesystem, file.path)
         if (size, modified) != (file.size, file.modified):
             raise ValueError(
                 f"{file.path} was changed since the run began ({file.size:,} bytes then, "
@@ -238,93 +242,9 @@ def _check_names(dataset, names, files):
             f"The column {elsewhere[0]!r} is in the names of folders, not in the files: open the "
             "dataset without partitioning, and write the column into the files if it is needed."
         )
-    paths = [file.path for file in files]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise ValueError(f"{path} is in the dataset {paths.count(path)} times, expected once.")
-
-
-def names_of_columns(dataset):
-    """Names of all columns that a file of the dataset has."""
-    return _names_in(_look_at_all(dataset))
-
-
-def _names_in(opened):
-    # A dataset's own schema is that of its first file: others may have more.
-    return list(dict.fromkeys(name for _, schema in opened for name in schema.names))
-
-
-def _look_at_all(dataset):
-    kind = _kind_of(dataset)
-    _refuse_filter(dataset)
-    opened = [_look_at(dataset.filesystem, path, kind) for path in dataset.files]
-    if not opened:
-        raise ValueError("The dataset has no files, expected at least one with rows.")
-    return opened
-
-
-def _kind_of(dataset):
-    kind = dataset.format.default_extname if hasattr(dataset, "format") else None
-    kind = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}.get(kind)
-    if kind is None or not hasattr(dataset, "files"):
-        found = getattr(getattr(dataset, "format", None), "default_extname", type(dataset).__name__)
-        raise TypeError(
-            f"The dataset is of format {found!r}, expected Parquet or Arrow IPC files: every pass "
-            "reads some rows of some files, which text cannot give. Write it as Parquet once "
-            "(pyarrow.dataset.write_dataset)."
-        )
-    return kind
-
-
-def _refuse_filter(dataset):
-    """Refuse a dataset of which only some rows are meant: files are read as they are."""
-    if getattr(dataset, "_scan_options", None):
-        raise ValueError(
-            "The dataset has a filter, expected one without: rows are found by their number in "
-            "their file. Write the rows that are wanted to files of their own "
-            "(pyarrow.dataset.write_dataset)."
-        )
-
-
-def _stamp(filesystem, path):
-    from pyarrow.fs import FileType
-
-    info = filesystem.get_file_info(path)
-    if info.type == FileType.NotFound:
-        raise ValueError(f"{path} does not exist any more.")
-    return int(info.size), int(info.mtime_ns or 0)
-
-
-def _one_line(error):
-    return " ".join(str(error).split()).rstrip(".")
-
-
-def _look_at(filesystem, path, kind):
-    """A file and its schema, from its footer."""
-    import pyarrow as pa
-
-    size, modified = _stamp(filesystem, path)
-    try:
-        with filesystem.open_input_file(path) as source:
-            pieces, schema = _FOOTERS[kind](source)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} could not be opened as {kind}: {_one_line(error)}.") from error
-    return RowFile(path, kind, np.array(pieces, dtype=np.int64), size, modified), schema
-
-
-def _parquet_footer(source):
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(source)
-    groups = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-    return groups, file.schema_arrow
-
-
-def _ipc_footer(source):
-    import pyarrow as pa
-
-    file = pa.ipc.open_file(source)
-    return [file.get_batch(k).num_rows for k in range(file.num_record_batches)], file.schema
+    for path, number in Counter(file.path for file in files).items():
+        if number > 1:
+            raise ValueError(f"{path} is in the dataset {number} times, expected once.")
 
 
 def _read_parquet(source, columns, pieces):
@@ -339,10 +259,12 @@ def _read_parquet(source, columns, pieces):
 def _read_ipc(source, columns, pieces):
     import pyarrow as pa
 
-    file = pa.ipc.open_file(source)
+    schema = pa.ipc.open_file(source).schema
+    wanted = sorted(map(schema.get_field_index, columns))
+    options = pa.ipc.IpcReadOptions(included_fields=wanted)
+    file = pa.ipc.open_file(source, options=options)
     for piece in pieces:
         yield file.get_batch(piece).select(columns)
 
 
-_FOOTERS = {"parquet": _parquet_footer, "ipc": _ipc_footer}
 _READERS = {"parquet": _read_parquet, "ipc": _read_ipc}

@@ -101,7 +101,7 @@ def in_whole_rows(sample):
         np.bincount(sample.group_codes, minlength=sample.n_groups),
         SAMPLE_ROWS[0] // sample.n_groups,
     )
-    per_unit = _ratio(n_units.astype(np.float64), sample.group_sizes)
+    per_unit = ratio(n_units.astype(np.float64), sample.group_sizes)
     copies = np.maximum(np.rint(sample.weights * per_unit[sample.group_codes]), 1.0)
     return MemoryRows(
         sample.X, sample.group_codes, sample.n_groups, weights=copies, copies=True,
@@ -133,15 +133,16 @@ def _drawn(rows, distinct, rows_per_group):
 def _post_stratified(sample, cell_of, cell_weights):
     cells = np.concatenate([cell_of(block) for block in sample.blocks()])
     sampled = np.bincount(cells, weights=sample.weights, minlength=len(cell_weights))
-    return sample.weighted(sample.weights * _ratio(cell_weights, sampled)[cells])
+    return sample.weighted(sample.weights * ratio(cell_weights, sampled)[cells])
 
 
 def _scaled_to(group_sizes, sample):
     """The sample with the weight of all rows; cells without a row are left to their group."""
     return sample.weighted(
-        sample.weights * _ratio(group_sizes, sample.group_sizes)[sample.group_codes]
+        sample.weights * ratio(group_sizes, sample.group_sizes)[sample.group_codes]
     )
 
 
-def _ratio(total, part):
+def ratio(total, part):
+    """Element by element, zero where the part is."""
     return np.divide(total, part, out=np.zeros(len(part)), where=part > 0)
