@@ -95,9 +95,10 @@ class BoxedProgram:
         Those of the groups leave it free to change all prices of a group by the same amount,
         which moves no row, beyond the box.
         """
-        of_cells, of_sizes = self.constraints.entries
-        n_limits, n_cells = of_cells.shape
-        n_clusters, n_groups = self.constraints.shape
+        constraints = self.constraints
+        of_cells, of_sizes = constraints.of_cells, constraints.of_sizes
+        n_clusters, n_groups = constraints.shape
+        n_limits, n_cells = constraints.n_limits, n_clusters * n_groups
         n_pairs, n_boxed = len(self.band.regrets), len(boxed)
         starts = np.cumsum([0, n_pairs, n_boxed, n_boxed, n_cells, n_clusters, len(unequal)])
         pairs, missing, too_much, cells, sizes, slack = (
@@ -111,8 +112,8 @@ class BoxedProgram:
             (boxed, missing, 1.0),
             (boxed, too_much, -1.0),
             (each_cell, cells, -1.0),
-            (n_cells + of_cells.row, cells[of_cells.col], of_cells.data),
-            (n_cells + of_sizes.row, sizes[of_sizes.col], of_sizes.data),
+            (n_cells + of_cells.limits, cells[of_cells.places], of_cells.values),
+            (n_cells + of_sizes.limits, sizes[of_sizes.places], of_sizes.values),
             (n_cells + unequal, slack, 1.0),
             (after + each_cell % n_groups, cells, 1.0),
             (after + n_groups + each_cell // n_groups, cells, 1.0),
@@ -180,7 +181,7 @@ class _Band:
         groups = rows.group_codes[chosen]
         own, weights = labels[chosen], rows.weights[chosen]
         regrets[~(regrets < boxes.T[groups] + boxes[own, groups][:, None])] = np.inf
-        first, weights = _merge_equal(regrets, groups * rows.n_clusters + own, weights)
+        first, weights = merge_equal(regrets, groups * rows.n_clusters + own, weights)
         regrets, groups, own = regrets[first], groups[first], own[first]
         regrets[np.arange(len(first)), own] = np.inf
         row, cluster = np.nonzero(np.isfinite(regrets))
@@ -198,7 +199,7 @@ class _Band:
         )
 
 
-def _merge_equal(values, codes, weights):
+def merge_equal(values, codes, weights):
     """First of each set of equal rows, and what they weigh together."""
     hashes = np.empty(len(values), dtype=np.uint64)
     first = np.empty(len(values), dtype=np.int64)

@@ -110,8 +110,8 @@ def _least_slack(constraints, group_sizes):
 
     Variables are the cells, and what is beyond a limit and (for equations) short of it.
     """
-    n_limits, n_cells = constraints.of_cells.shape
     n_clusters, n_groups = constraints.shape
+    n_limits, n_cells = constraints.n_limits, n_clusters * n_groups
     equal = np.flatnonzero(constraints.is_equal)
     identity = sparse.eye_array(n_limits, format="csc")
     beyond = sparse.hstack([constraints.matrix, -identity, identity[:, equal]], format="csr")

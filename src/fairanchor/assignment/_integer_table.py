@@ -7,10 +7,8 @@ there is a fractional one there is an integer one.
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 from scipy.sparse.csgraph import maximum_flow
 
-from fairanchor.assignment._limit_matrix import CellConstraints
 from fairanchor.assignment._rounding import largest_remainder
 from fairanchor.assignment._share_limits import ROUNDING_ERROR
 
@@ -138,62 +136,3 @@ def has_table(sizes, group_sizes, low, high):
     capacity[n_clusters + 1 : -1, -1] = demand
     flow = maximum_flow(sparse.csr_array(capacity), 0, len(capacity) - 1)
     return flow.flow_value == int(supply.sum())
-
-
-def nearest_table(sizes, group_sizes, low, high, gain):
-    """Integer table with these margins and bounds, which must exist, of the largest gain."""
-    n_clusters, n_groups = low.shape
-    margins = sparse.vstack(
-        [
-            sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups))),
-            sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups)),
-        ],
-        format="csr",
-    )
-    solution = linprog(
-        -gain.ravel() / (np.abs(gain).max() or 1.0),
-        A_eq=margins,
-        b_eq=np.concatenate([sizes, group_sizes]) - margins @ low.ravel(),
-        bounds=np.column_stack([np.zeros(low.size), (high - low).ravel()]),
-        method="highs-ds",
-    )
-    if solution.status != 0:
-        raise RuntimeError(f"HiGHS finds no table, though one exists: {solution.message}")
-    return np.rint(low + solution.x.reshape(low.shape)).astype(np.int64)
-
-
-def cell_bounds(sizes, low, high):
-    """Fixed sizes and bounds on the cells as constraints, and places of their multipliers.
-
-    Returns
-    -------
-    constraints : CellConstraints
-    place : ndarray of shape (n_limits,)
-        Number of the cluster, or of the cell.
-    sign : ndarray of shape (n_limits,)
-        2 for sizes; for cells 1 for a greatest count, -1 for a least one, 0 for both at once.
-    """
-    n_clusters = len(sizes)
-    fixed = (low == high).ravel()
-    above = ~fixed & (high < sizes[:, None]).ravel()
-    below = ~fixed & (low > 0).ravel()
-    cells = [np.flatnonzero(chosen) for chosen in (fixed, above, below)]
-    place = np.concatenate([np.arange(n_clusters), *cells])
-    sign = np.repeat([2, 0, 1, -1], [n_clusters, *map(len, cells)])
-    own, is_least = place[n_clusters:], sign[n_clusters:] < 0
-    bound = np.where(is_least, -low.ravel()[own], high.ravel()[own])
-    numbers = np.arange(len(sign))
-    of_sizes = (numbers[:n_clusters], numbers[:n_clusters], np.ones(n_clusters))
-    of_cells = (numbers[n_clusters:], own, np.where(is_least, -1.0, 1.0))
-    right = np.concatenate([sizes, bound]).astype(np.float64)
-    is_equal = (sign == 2) | (sign == 0)
-    constraints = CellConstraints.of_entries(of_cells, of_sizes, right, is_equal, low.shape)
-    return constraints, place, sign
-
-
-def start_of_cell_bounds(place, sign, of_sizes, of_cells):
-    """Multipliers for `cell_bounds` from prices of the clusters and net prices of the cells."""
-    net = of_cells.ravel()[np.where(sign == 2, 0, place)]
-    multipliers = np.where(sign == 0, net, np.maximum(sign * net, 0.0))
-    multipliers[sign == 2] = of_sizes
-    return multipliers

@@ -2,9 +2,22 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+
+
+class Entries(NamedTuple):
+    """Entries of a matrix that are not zero: its rows are limits, its columns places.
+
+    Plain arrays: where a program has a few dozen limits, and there are many programs, sparse
+    matrices would take longer to make than to use.
+    """
+
+    limits: np.ndarray
+    places: np.ndarray
+    values: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -16,9 +29,8 @@ class CellConstraints:
 
     Attributes
     ----------
-    of_cells : csr_array of shape (n_limits, n_clusters * n_groups)
-        Coefficients of the cells, in row-major order.
-    of_sizes : csr_array of shape (n_limits, n_clusters)
+    of_cells, of_sizes : Entries
+        Coefficients of the cells, in row-major order, and of the sizes.
     right : ndarray of shape (n_limits,)
     is_equal : ndarray of bool of shape (n_limits,)
         The sum is equal to ``right`` there, at most ``right`` elsewhere.
@@ -26,50 +38,63 @@ class CellConstraints:
         (n_clusters, n_groups).
     """
 
-    of_cells: sparse.csr_array
-    of_sizes: sparse.csr_array
+    of_cells: Entries
+    of_sizes: Entries
     right: np.ndarray
     is_equal: np.ndarray
     shape: tuple
 
-    @classmethod
-    def of_entries(cls, cell_entries, size_entries, right, is_equal, shape):
-        """From triples (limits, places, values)."""
-        n_limits, (n_clusters, n_groups) = len(right), shape
-        rows, columns, values = cell_entries
-        of_cells = sparse.csr_array(
-            (values, (rows, columns)), shape=(n_limits, n_clusters * n_groups)
-        )
-        rows, columns, values = size_entries
-        of_sizes = sparse.csr_array((values, (rows, columns)), shape=(n_limits, n_clusters))
-        return cls(of_cells, of_sizes, right, is_equal, shape)
+    @property
+    def n_limits(self):
+        return len(self.right)
 
     @cached_property
-    def entries(self):
-        """Entries of the cells, and of the sizes."""
-        return self.of_cells.tocoo(), self.of_sizes.tocoo()
-
-    @cached_property
-    def _transposed(self):
-        return self.of_cells.T.tocsr(), self.of_sizes.T.tocsr()
+    def dense(self):
+        """Coefficients when sizes are written as sums of cells; kept, as it is used often."""
+        n_clusters, n_groups = self.shape
+        matrix = np.zeros((self.n_limits, n_clusters, n_groups))
+        limits, places, values = self.of_sizes
+        np.add.at(matrix, (limits, places), values[:, None])
+        matrix = matrix.reshape(self.n_limits, n_clusters * n_groups)
+        limits, places, values = self.of_cells
+        np.add.at(matrix, (limits, places), values)
+        return matrix
 
     @property
     def matrix(self):
-        """Coefficients when sizes are written as sums of cells."""
+        """The same as a sparse matrix."""
         n_clusters, n_groups = self.shape
         sums = sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups)), format="csr")
-        return self.of_cells + self.of_sizes @ sums
+        of_cells = self._sparse(self.of_cells, n_clusters * n_groups)
+        return of_cells + self._sparse(self.of_sizes, n_clusters) @ sums
+
+    def _sparse(self, entries, n_places):
+        limits, places, values = entries
+        return sparse.csr_array((values, (limits, places)), shape=(self.n_limits, n_places))
 
     def prices(self, multipliers):
         """Prices of the cells."""
-        of_cells, of_sizes = self._transposed
-        return (of_cells @ multipliers).reshape(self.shape) + (of_sizes @ multipliers)[:, None]
+        n_clusters, n_groups = self.shape
+        of_cells = _summed(self.of_cells, multipliers, n_clusters * n_groups)
+        of_sizes = _summed(self.of_sizes, multipliers, n_clusters)
+        return of_cells.reshape(self.shape) + of_sizes[:, None]
 
     def left(self, table):
         """What a table leaves of each limit; negative beyond it."""
-        return self.right - self.of_cells @ table.ravel() - self.of_sizes @ table.sum(axis=1)
+        taken = np.zeros(self.n_limits)
+        for (limits, places, values), amounts in (
+            (self.of_cells, table.ravel()),
+            (self.of_sizes, table.sum(axis=1)),
+        ):
+            taken += np.bincount(limits, weights=values * amounts[places], minlength=len(taken))
+        return self.right - taken
 
     def excess(self, table):
         """By how much the worst limit is missed."""
         beyond = -self.left(table)
         return float(np.where(self.is_equal, np.abs(beyond), beyond).max(initial=0.0))
+
+
+def _summed(entries, multipliers, n_places):
+    limits, places, values = entries
+    return np.bincount(places, weights=values * multipliers[limits], minlength=n_places)

@@ -14,7 +14,9 @@ COOLING = 4.0
 # Far from the end a few rows tell where to go, near it only many do: rows of a sample, the
 # temperature, relative to the last, down to which they are enough, and most steps at one.
 # Few steps will do: what they leave over, the linear programs settle in less time.
-SAMPLES = ((2_000, 4**3, 8), (20_000, 4**2, 8), (np.inf, 1, 3))
+SAMPLES = ((500, 4**3, 6), (2_000, 4**2, 6), (20_000, 4, 3), (np.inf, 1, 2))
+# Rows of a sample of the differences.
+DIFFERENCES_ROWS = 20_000
 # A step that gains less than this part of the value is the last at its temperature.
 LEAST_GAIN = 1e-6
 # With more limits than this a Newton step costs more than a linear program.
@@ -40,7 +42,7 @@ def smoothed_start(rows, constraints, multipliers=None):
     """
     if len(constraints.right) > MANY_LIMITS:
         return _start_by_programs(rows, constraints, multipliers)
-    mean, median = _typical_differences(rows.sample(SAMPLES[1][0]))
+    mean, median = _typical_differences(rows.sample(DIFFERENCES_ROWS))
     if mean == 0.0:
         return np.zeros(len(constraints.right)) if multipliers is None else multipliers
     last = LAST_TEMPERATURE * median
@@ -71,7 +73,7 @@ def _start_by_programs(rows, constraints, multipliers):
 
 def _maximise(rows, constraints, multipliers, temperature, max_steps):
     """Maximise the smoothed dual at one temperature, by Newton steps in a box."""
-    is_free, matrix = constraints.is_equal, constraints.matrix.toarray()
+    is_free, matrix = constraints.is_equal, constraints.dense
     tolerance = MASS_TOLERANCE * rows.weights.sum() / matrix.shape[1]
 
     def evaluate(multipliers):

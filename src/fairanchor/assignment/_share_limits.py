@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairanchor.assignment._limit_matrix import CellConstraints
+from fairanchor.assignment._limit_matrix import CellConstraints, Entries
 
 # Shares this close are one, and a count this close to a limit meets it.
 SAME_SHARE = 1e-12
@@ -142,11 +142,11 @@ class LimitRows:
         is_size = place[:, 0] < 0
         numbers = np.arange(len(sign))
         # A size by itself, or minus a share of it.
-        of_sizes = (numbers, place[:, 1], direction * np.where(is_size, 1.0, -values))
+        of_sizes = Entries(numbers, place[:, 1], direction * np.where(is_size, 1.0, -values))
         of_cells = _cells_of(place, direction, joint)
         right = np.where(is_size, direction * values, 0.0)
         shape = (limits[0].n_clusters, len(joint))
-        constraints = CellConstraints.of_entries(of_cells, of_sizes, right, sign == 0, shape)
+        constraints = CellConstraints(of_cells, of_sizes, right, sign == 0, shape)
         return cls(constraints, place, sign)
 
     def to_tables(self, multipliers, limits):
@@ -225,4 +225,4 @@ def _cells_of(place, direction, joint):
             rows.append(np.full(len(members), number))
             columns.append(l * len(joint) + members)
     rows = np.concatenate(rows)
-    return rows, np.concatenate(columns), direction[rows]
+    return Entries(rows, np.concatenate(columns), direction[rows])

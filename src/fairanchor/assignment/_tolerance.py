@@ -6,8 +6,8 @@ within limits of its own, those with the largest sum of scores. In three steps:
 1. the linear program over fractional labels, by its prices (`_cell_program`);
 2. its cluster sizes, rounded to whole numbers (`_integer_table`);
 3. with the sizes fixed the limits are bounds on the cells, and the best labels within
-   them are a minimum-cost flow: the same program by prices finds the table, whose entries
-   are whole, and the exact transport of each group the labels.
+   them are a minimum-cost flow (`_cell_flow`), which finds the table; the exact transport of
+   each group finds the labels.
 
 So the labels are the best of all with these sizes and bounds; what is lost by fixing the
 sizes is at most the difference to the first program's value, which is reported.
@@ -17,21 +17,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fairanchor.assignment._cell_flow import best_whole_table
 from fairanchor.assignment._cell_program import solve_by_prices
 from fairanchor.assignment._feasibility import check_limits
-from fairanchor.assignment._integer_table import (
-    cell_bounds,
-    choose_cells,
-    nearest_table,
-    start_of_cell_bounds,
-)
+from fairanchor.assignment._integer_table import choose_cells
 from fairanchor.assignment._price_newton import smoothed_start
 from fairanchor.assignment._scored_rows import ScoredRows
 from fairanchor.assignment._share_limits import LimitRows, ShareLimits
 from fairanchor.assignment._transport import transport
-
-# Rounding sizes and limits moves less than a row per cell.
-ROWS_PER_FIXED_CELL = 8
 
 
 @dataclass(frozen=True)
@@ -197,26 +190,16 @@ class _Problem:
         relaxed = solve_by_prices(self.rows, constraints, begin)
         multipliers = limit_rows.to_tables(relaxed.multipliers, [self.limits])
         if self.whole:
-            totals, prices = self._whole_table(relaxed, multipliers)
+            totals, prices = self._whole_table(relaxed, multipliers[1])
         else:
             totals, prices = np.maximum(relaxed.table, 0.0), relaxed.prices
             totals *= self.rows.group_sizes / totals.sum(axis=0)
         return self._label(totals, prices, relaxed.bound, multipliers)
 
-    def _whole_table(self, relaxed, multipliers):
+    def _whole_table(self, relaxed, net):
         """The best table of whole numbers with rounded sizes, and the prices that lead to it."""
         sizes, low, high, _ = choose_cells(self.limits, relaxed.table)
-        constraints, place, sign = cell_bounds(sizes, low, high)
-        of_cells = multipliers[1]
-        of_sizes = (relaxed.prices - of_cells)[:, 0]
-        begin = start_of_cell_bounds(place, sign, of_sizes, of_cells)
-        best = solve_by_prices(self.rows, constraints, begin, ROWS_PER_FIXED_CELL)
-        table = np.rint(best.table).astype(np.int64)
-        group_sizes = np.rint(self.rows.group_sizes).astype(np.int64)
-        is_whole = np.abs(table - best.table).max() <= 1e-4
-        if not (best.is_optimal and is_whole and _has_margins(table, sizes, group_sizes)):
-            table = nearest_table(sizes, group_sizes, low, high, -relaxed.prices)
-        return table, best.prices
+        return best_whole_table(self.rows, relaxed.prices, net, sizes, low, high)
 
     def _label(self, totals, prices, bound, multipliers):
         """Exact transport to a table."""
@@ -250,10 +233,6 @@ class _Problem:
             incumbent.counts, -incumbent.prices, result.lp_value, result.multipliers
         )
         return again if again.cost < result.cost else result
-
-
-def _has_margins(table, sizes, group_sizes):
-    return (table.sum(axis=1) == sizes).all() and (table.sum(axis=0) == group_sizes).all()
 
 
 def count_cells(labels, rows):

@@ -35,6 +35,8 @@ SAMPLE_ROWS = 20_000
 # Rows with a small margin that are looked at: at least so many, and so many for each row that
 # has to move.
 LEAST_BAND = 5_000
+# The same where prices of a similar problem leave little to move.
+LEAST_BAND_AFTER_START = 500
 BAND_FACTOR = 8
 
 
@@ -271,7 +273,7 @@ class _Group:
         margins = np.empty(n_rows, dtype=np.int64)
         # Below the lightest row: a cluster without a total must not be left with one.
         slack = 0.5 if self.whole else min(1e-9 * self.weights.sum(), 0.5 * self.weights.min())
-        least_band = LEAST_BAND
+        least_band = LEAST_BAND if self.start is None else LEAST_BAND_AFTER_START
         while True:
             kernels.prefer(self.scores, self.rows, scale, LOWEST, prices, labels, margins)
             load = self._load(labels)

@@ -26,6 +26,13 @@ from fairanchor.cli._common import (
     table_options,
 )
 from fairanchor.cli._fit_folder import check_no_engine, engine_options, fit_folder
+from fairanchor.cli._targets import (
+    attributes_of,
+    check_targets_options,
+    fairness_of,
+    sensitive_columns,
+    targets_options,
+)
 
 CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
 ANCHORS = ("kmeans", "fdas", "das", "random")
@@ -86,10 +93,10 @@ class NumberOrAuto(click.ParamType):
 @click.option(
     "--tolerance",
     type=FiniteRange(min=0, max=1),
-    default=0.0,
-    show_default=True,
-    help="By how much shares may differ: 0 not at all, 1 as they like.",
+    help="By how much shares may differ: 0 (the default, unless --targets has limits) not at all, "
+    "1 as they like.",
 )
+@targets_options
 @click.option("--alpha", type=FiniteRange(min=0, min_open=True), default=10.0,
               show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
@@ -131,20 +138,21 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
         fit_folder(source, output, model, report, as_json, force, quiet, options)
         return
     check_no_engine(options)
+    check_targets_options(options)
     if output is None and not (as_json or model or report):
         output = "-"
     if as_json and output == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     run = Run(quiet)
-    check_outputs(output, model, report, force=force, inputs=[source])
+    check_outputs(output, model, report, force=force, inputs=[source, options["targets"]])
     _check_request(output, report, options)
 
     with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     _say_what_was_read(run, source, loaded)
     with run.step("fit", f"Clustering {count_rows(len(loaded.X))}"):
-        estimator = new_estimator(loaded.preprocessing, options)
-        estimator.fit(loaded.X, sensitive_features=loaded.grouping.per_row())
+        estimator = new_estimator(loaded.preprocessing, options, *fairness_of(loaded, options))
+        estimator.fit(loaded.X, sensitive_features=sensitive_columns(loaded, options))
     summary = summary_of(source, loaded, estimator, options, run)
 
     if output is not None:
@@ -177,7 +185,7 @@ def _check_request(output, report, options):
         )
 
 
-def new_estimator(preprocessing, options):
+def new_estimator(preprocessing, options, fairness, tolerance):
     """The estimator that was asked for."""
     from fairanchor import AnchorFairClustering
 
@@ -186,8 +194,9 @@ def new_estimator(preprocessing, options):
         clusterer=options["clusterer"],
         anchors=options["anchors"],
         n_anchors=options["n_anchors"],
-        fairness=options["fairness"],
-        tolerance=options["tolerance"],
+        fairness=fairness,
+        tolerance=tolerance,
+        attributes=options["attributes"],
         alpha=options["alpha"],
         min_cluster_size=options["min_cluster_size"],
         missing_groups=preprocessing.groups.missing,
@@ -231,6 +240,7 @@ def summary_of(source, loaded, estimator, options, run):
         "cost": estimator.inertia_,
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
+        **attributes_of(estimator),
         "mass_error": estimator.mass_error_,
         "duality_gap": estimator.duality_gap_,
         "assignment_gap": estimator.assignment_gap_,
@@ -308,6 +318,8 @@ def finish(run, summary, outputs, as_json):
     for line in composition_lines(summary["counts"], summary["groups"]):
         run.say(line)
     run.say(f"\n{measures_line(summary)}")
+    for title, own in summary.get("attributes", {}).items():
+        run.say(f"{title} by itself: {measures_line(own)}")
     anchors = count_rows(summary["n_anchors"], "anchor")
     # The cost of rows that are their own centres may come out as a zero with a sign.
     cost = max(0.0, summary["cost"])

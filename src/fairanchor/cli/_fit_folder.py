@@ -15,7 +15,7 @@ ENGINES = ("memory", "stream", "dask")
 # Options of `fit` that need all rows in memory, with what they are without being given.
 FOR_FILES_ONLY = {
     "id_column": None, "soft": False, "regret": False, "min_group_size": 0, "delimiter": None,
-    "null_values": (),
+    "null_values": (), "attributes": "intersection", "targets": None,
 }  # fmt: skip
 OPTION_NAMES = {"id_column": "--id", "null_values": "--null"}
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
@@ -104,7 +104,8 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
                 check_names([name for name, _ in files.parts])
         run.say(f"{show_source(folder)}: {files.n_rows:,} rows in {len(files.files):,} files")
         run.say(f"Features: {files.preprocessing.describe()}.")
-        estimator = new_estimator(files.preprocessing, options)
+        fairness, tolerance = options["fairness"], options["tolerance"] or 0.0
+        estimator = new_estimator(files.preprocessing, options, fairness, tolerance)
         with run.passes("fit", f"Clustering {files.n_rows:,} rows") as progress:
             labels = fit_files(files, estimator, options, client, progress)
         loaded = LearnedFiles(files)

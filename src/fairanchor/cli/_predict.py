@@ -123,10 +123,14 @@ def _load(source, estimator, options):
 
 def _check_groups(loaded, estimator):
     """Refuse groups that the model does not have, unless they may be labelled all the same."""
+    from fairanchor.clusterers._attribute_report import unseen_combinations
+
     if estimator.unknown_groups == "blind":
         return
     sizes = zip(loaded.grouping.names, loaded.grouping.sizes.tolist(), strict=True)
-    unknown = [(name, size) for name, size in sizes if name not in list(estimator.groups_)]
+    # Of separate attributes combinations may be new, as long as their parts are known.
+    known = {*estimator.groups_, *unseen_combinations(estimator, loaded.grouping.per_row())}
+    unknown = [(name, size) for name, size in sizes if name not in known]
     if unknown:
         listed = ", ".join(f"{show_name(name)} ({count_rows(n)})" for name, n in unknown[:5])
         known = ", ".join(map(show_name, estimator.groups_[:20]))

@@ -1,0 +1,85 @@
+"""The best table of whole numbers with given sizes and bounds on its cells.
+
+With the sizes fixed the best labels are a minimum-cost flow, and prices that are nearly the
+best leave little of it to do. Only rows near a tie enter; if the prices change by no more
+than what these rows were chosen for, no other row would rather be elsewhere, and the table is
+the best over all rows.
+"""
+
+import numpy as np
+
+from fairanchor._kernels import _cell_flow as flow_kernels
+from fairanchor._kernels import _tolerance as kernels
+from fairanchor.assignment._boxed_program import merge_equal
+from fairanchor.assignment._cell_program import BOX_GROWTH, TIED
+
+# Rounding sizes and limits moves less than a row per cell.
+ROWS_PER_CELL = 8
+# After as many rounds all rows may move.
+MAX_ROUNDS = 8
+
+
+def best_whole_table(rows, prices, net, sizes, low, high):
+    """Table of the cheapest labels with these sizes and cells within these bounds.
+
+    Parameters
+    ----------
+    rows : ScoredRows
+        Whose weights are whole numbers.
+    prices : ndarray of shape (n_clusters, n_groups)
+        Where to start: of a linear program with similar sizes and bounds.
+    net : ndarray of shape (n_clusters, n_groups)
+        The part of the prices that comes from limits on cells; the rest is the same for all
+        cells of a cluster.
+    sizes : ndarray of shape (n_clusters,)
+    low, high : ndarray of shape (n_clusters, n_groups)
+        Some table has these sizes, and cells within these bounds.
+
+    Returns
+    -------
+    table : ndarray of shape (n_clusters, n_groups), dtype int64
+    prices : ndarray of shape (n_clusters, n_groups)
+        Under which the labels of the table are where rows prefer to be, up to ties.
+    """
+    sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
+    boxes = np.zeros(prices.shape)
+    for n_rounds in range(MAX_ROUNDS + 1):
+        _, mass, labels, margins = rows.prefer(prices)
+        nearest = kernels.distances_of_cells(
+            rows.scores, rows.group_codes, prices, ROWS_PER_CELL, TIED * float(margins.mean())
+        )
+        boxes = np.maximum(nearest / 2, BOX_GROWTH * boxes)
+        if n_rounds == MAX_ROUNDS:
+            boxes = np.full(prices.shape, np.inf)
+        band = _band(rows, prices, labels, boxes)
+        table = np.rint(mass).astype(np.int64)
+        changes, of_clusters, complete = flow_kernels.best_table(
+            *band, table, sizes, low, high, np.ascontiguousarray(net)
+        )
+        prices, net = prices + changes, net + changes - of_clusters[:, None]
+        if complete and _is_within(changes, boxes):
+            return table, prices
+    raise RuntimeError("No table has these sizes and bounds, though one should.")
+
+
+def _band(rows, prices, labels, boxes):
+    """Regrets of the rows that may move, where each group begins, and their copies."""
+    in_band = np.empty(len(labels), dtype=np.bool_)
+    kernels.find_movable(rows.scores, rows.group_codes, prices, boxes, in_band)
+    chosen = np.flatnonzero(in_band)
+    chosen = chosen[np.argsort(rows.group_codes[chosen], kind="stable")]
+    regrets = np.empty((len(chosen), rows.n_clusters))
+    kernels.regrets(rows.scores, rows.group_codes, prices, chosen, regrets)
+    groups, own = rows.group_codes[chosen], labels[chosen]
+    first, weights = merge_equal(regrets, groups * rows.n_clusters + own, rows.weights[chosen])
+    amounts = np.zeros((len(first), rows.n_clusters), dtype=np.int64)
+    amounts[np.arange(len(first)), own[first]] = np.rint(weights)
+    starts = np.searchsorted(groups[first], np.arange(rows.n_groups + 1))
+    return regrets[first], starts, amounts
+
+
+def _is_within(changes, boxes):
+    """Whether no row outside of the band has a reason to move."""
+    # A row of the cell (l, r) has a regret of at least both boxes for (k, r).
+    apart = changes[:, None] - changes[None]
+    return bool((apart <= boxes[:, None] + boxes[None]).all())

@@ -1,0 +1,269 @@
+"""``--targets`` and ``--attributes`` of ``fairanchor fit``: shares, limits and sizes in a file.
+
+A file of targets is a table (CSV), or a list of objects (JSON) with the same names. The columns
+called like the sensitive ones say which group a line is about, ``cluster`` which cluster; empty
+means all. ``share``, ``lower`` and ``upper`` are of a group, ``min_size`` and ``max_size`` of a
+cluster.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+
+import click
+
+SHARES = ("share", "lower", "upper")
+SIZES = ("min_size", "max_size")
+# Names of the file's columns, and of the parameters of FairnessTargets.
+PARAMETERS = {"share": "shares"}
+CLUSTER = "cluster"
+
+
+def targets_options(command):
+    """Options that say what is asked of the clusters besides mirroring all groups."""
+    for option in reversed(
+        [
+            click.option("--attributes", type=click.Choice(["intersection", "separate"]),
+                         default="intersection", show_default=True,
+                         help="Several sensitive columns: their combinations are the groups, or "
+                         "clusters mirror each column by itself."),
+            click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
+                         help="Shares, limits and sizes of your own, .csv or .json: columns named "
+                         "like the sensitive ones, cluster, share, lower, upper, min_size, "
+                         "max_size; an empty cluster means all."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def check_targets_options(options):
+    """Refuse options that contradict each other, naming both."""
+    if options["attributes"] == "separate" and options["min_group_size"] > 1:
+        raise click.UsageError(
+            "--min-group-size merges combinations of columns, and --attributes separate has none."
+        )
+    if options["targets"] is None:
+        return
+    if options["fairness"] != "population":
+        raise click.UsageError(
+            f"--targets and --fairness {options['fairness']} both say which shares are asked for."
+        )
+    if not options["targets"].lower().endswith((".csv", ".json")):
+        raise click.UsageError(f"--targets {options['targets']}: expected a .csv or a .json file.")
+
+
+def fairness_of(loaded, options):
+    """Value of the estimator's ``fairness``, and of its ``tolerance``."""
+    tolerance = options["tolerance"]
+    if options["targets"] is None:
+        return options["fairness"], tolerance or 0.0
+    columns = loaded.preprocessing.groups.columns
+    separate = options["attributes"] == "separate" and len(columns) > 1
+    path, n_clusters = options["targets"], options["n_clusters"]
+    tables = [_Asked(path, columns, list(loaded.grouping.names), n_clusters)]
+    if separate:
+        names = zip(*loaded.grouping.names, strict=True)
+        tables = [
+            _Asked(path, (column,), list(dict.fromkeys(own)), n_clusters)
+            for column, own in zip(columns, names, strict=True)
+        ]
+    for number, record in enumerate(read_records(path), start=1):
+        _add(tables, record, f"{path}, entry {number}")
+    found = [table.targets(tolerance) for table in tables]
+    return (found if separate else found[0]), 0.0
+
+
+def sensitive_columns(loaded, options):
+    """``sensitive_features`` for the estimator: names of groups, or a table with each column."""
+    columns = loaded.preprocessing.groups.columns
+    if options["attributes"] == "intersection" or len(columns) == 1:
+        return loaded.grouping.per_row()
+    import pyarrow as pa
+
+    parts = zip(*loaded.grouping.names, strict=True)
+    codes = pa.array(loaded.grouping.codes)
+    arrays = [pa.array(list(own)).take(codes) for own in parts]
+    return pa.table(arrays, names=list(columns))
+
+
+def attributes_of(estimator):
+    """What a summary says of separate attributes; nothing if there are none."""
+    tables = getattr(estimator, "attribute_counts_", None)
+    if tables is None:
+        return {}
+    from fairanchor.cli._common import measures_of
+
+    return {
+        "attributes": {
+            str(title): {
+                "groups": estimator.attribute_groups_[title],
+                "counts": table,
+                "worst_violation": estimator.attribute_violations_[title],
+                **measures_of(table),
+            }
+            for title, table in tables.items()
+        }
+    }
+
+
+def read_records(path):
+    """Lines of a file of targets, as dicts of what is not empty."""
+    if not os.path.isfile(path):
+        raise click.UsageError(f"--targets {path}: there is no such file.")
+    if path.lower().endswith(".json"):
+        return _json_records(path)
+    from fairanchor.tables import open_table
+
+    source = open_table(path)
+    table = source.read(source.columns, text=source.columns)
+    return [
+        {name: value for name, value in record.items() if value not in (None, "")}
+        for record in table.to_pylist()
+    ]
+
+
+def _json_records(path):
+    with open(path, encoding="utf-8") as file:
+        try:
+            records = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{path} is no JSON: {error}.") from None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ValueError(
+            f'{path} should hold a list of objects such as {{"sex": "f", "lower": 0.3}}, one for '
+            "each limit."
+        )
+    return [{k: v for k, v in record.items() if v is not None} for record in records]
+
+
+def _add(tables, record, where):
+    """Enter one line of the file where it belongs."""
+    columns = [column for table in tables for column in table.columns]
+    unknown = [name for name in record if name not in (*columns, CLUSTER, *SHARES, *SIZES)]
+    if unknown:
+        raise ValueError(
+            f"{where} has {unknown[0]!r}: expected the sensitive columns ({', '.join(columns)}), "
+            f"{CLUSTER}, {', '.join((*SHARES, *SIZES))}."
+        )
+    named = [table for table in tables if any(column in record for column in table.columns)]
+    if len(named) > 1:
+        raise ValueError(
+            f"{where} names groups of {len(named)} columns: with --attributes separate a line is "
+            "about one of them."
+        )
+    (named[0] if named else tables[0]).add(record, where)
+
+
+@dataclass
+class _Asked:
+    """What a file asks for, of the groups of one attribute.
+
+    Attributes
+    ----------
+    path : str
+    columns : tuple of str
+        Whose combinations are the groups.
+    names : list
+        Of the groups.
+    n_clusters : int
+    shares : dict
+        From kind ("share", "lower" or "upper") to group to a list with a value per cluster.
+    sizes : dict
+        From kind to a list with a value per cluster.
+    """
+
+    path: str
+    columns: tuple
+    names: list
+    n_clusters: int
+    shares: dict = field(default_factory=dict)
+    sizes: dict = field(default_factory=dict)
+
+    def add(self, record, where):
+        clusters = self._clusters(record, where)
+        is_about_group = any(column in record for column in self.columns)
+        kinds = SHARES if is_about_group else SIZES
+        wrong = [kind for kind in (*SHARES, *SIZES) if kind in record and kind not in kinds]
+        if wrong:
+            what = "a group" if is_about_group else "a cluster as a whole"
+            raise ValueError(f"{where} has {wrong[0]!r}, but is about {what}.")
+        given = {kind: _number(record[kind], kind, where) for kind in kinds if kind in record}
+        if not given:
+            raise ValueError(f"{where} asks for nothing: expected {', '.join(kinds)}.")
+        for kind, value in given.items():
+            if is_about_group:
+                own = self.shares.setdefault(kind, {})
+                values = own.setdefault(self._group(record, where), [None] * self.n_clusters)
+            else:
+                values = self.sizes.setdefault(kind, [None] * self.n_clusters)
+            for cluster in clusters:
+                if values[cluster] is not None:
+                    raise ValueError(f"{where}: {kind} of cluster {cluster} is given twice.")
+                values[cluster] = value
+
+    def _clusters(self, record, where):
+        if CLUSTER not in record:
+            return range(self.n_clusters)
+        number = _number(record[CLUSTER], CLUSTER, where)
+        if number != int(number) or not 0 <= number < self.n_clusters:
+            raise ValueError(
+                f"{where} has the cluster {record[CLUSTER]}, expected 0..{self.n_clusters - 1} or "
+                "nothing for all."
+            )
+        return [int(number)]
+
+    def _group(self, record, where):
+        """The group's name as the data have it; files of text have no types."""
+        from fairanchor.tables._grouping import spelling
+
+        absent = [column for column in self.columns if column not in record]
+        if absent:
+            raise ValueError(
+                f"{where} does not say the value of {absent[0]!r}: groups are combinations of "
+                f"{', '.join(self.columns)}."
+            )
+        parts = tuple(record[column] for column in self.columns)
+        wanted = spelling(parts if len(parts) > 1 else parts[0])
+        for name in self.names:
+            if spelling(name) == wanted:
+                return name
+        known = ", ".join(map(str, self.names[:20]))
+        raise ValueError(f"{where} names the group {wanted!r}, the data have {known}.")
+
+    def targets(self, tolerance):
+        """`FairnessTargets` of the lines so far."""
+        from fairanchor import FairnessTargets
+
+        shares = self.shares.get("share", {})
+        for name in self.names if shares else ():
+            if None in shares.get(name, [None]):
+                raise ValueError(
+                    f"{self.path} has shares, but not of group {name!r} in every cluster: the "
+                    "shares of a cluster sum to one."
+                )
+        nothing = {"min_size": 0.0, "max_size": float("inf")}
+        asked = {
+            PARAMETERS.get(kind, kind): {
+                name: [float("nan") if value is None else value for value in values]
+                for name, values in own.items()
+            }
+            for kind, own in self.shares.items()
+        } | {
+            kind: [nothing[kind] if value is None else value for value in values]
+            for kind, values in self.sizes.items()
+        }
+        try:
+            return FairnessTargets(tolerance=tolerance, **asked)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
+
+
+def _number(value, name, where):
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or number != number or number in (float("inf"), -float("inf")):
+        raise ValueError(f"{where}: {name} is {value!r}, expected a number.")
+    return number

@@ -1,0 +1,141 @@
+"""``--attributes separate`` and ``--targets`` of fit."""
+
+import json
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from fairanchor import FairnessTargets, load_model
+from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
+
+TABLE = ("people.csv", "-k", 2, "--id", "person", "--jobs", 1, "--features", "age,income")
+SEX = (*TABLE, "--sensitive", "sex")
+BOTH = (*TABLE, "--sensitive", "sex,race")
+
+
+def labels_in(path):
+    return pyarrow.csv.read_csv(path)["cluster"].to_numpy()
+
+
+def test_separate_attributes_are_mirrored_each_and_new_combinations_predicted(folder, run):
+    people = folder.people
+    seen = [not (s == "f" and r == 3) for s, r in zip(*columns(people), strict=True)]
+    pyarrow.csv.write_csv(people.filter(seen), folder / "seen.csv")
+    arguments = ("seen.csv", *BOTH[1:], "--attributes", "separate")
+    result = run("fit", *arguments, "-o", "labels.csv", "--model", "m.npz", "--json")
+    summary = json.loads(result.stdout)
+    assert set(summary["attributes"]) == {"sex", "race"}
+    assert summary["attributes"]["race"]["groups"] == [1, 2, 3]
+    assert summary["worst_violation"] < 1
+    groups = people.filter(seen).select(["sex", "race"])
+    scores = attribute_relative_balance_scores(labels_in("labels.csv"), sensitive_features=groups)
+    for title, score in scores.items():
+        assert score == pytest.approx(summary["attributes"][title]["relative_balance"])
+        assert score > 1 - 2 / np.min(summary["attributes"][title]["counts"])
+    assert "sex by itself: balance" in result.stderr
+
+    run("predict", "m.npz", "people.csv", "-o", "all.csv")
+    assert len(labels_in("all.csv")) == len(people)
+
+
+def columns(people):
+    return people["sex"].to_pylist(), people["race"].to_pylist()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_limits_and_sizes_of_a_file_are_kept(folder, run, suffix):
+    if suffix == "csv":
+        text = "sex,cluster,lower,upper,min_size\nf,,0.3,,\nf,1,,0.45,\n,0,,,300\n"
+    else:
+        records = [
+            {"sex": "f", "lower": 0.3},
+            {"sex": "f", "cluster": 1, "upper": 0.45},
+            {"cluster": 0, "min_size": 300},
+        ]
+        text = json.dumps(records)
+    (folder / f"asked.{suffix}").write_text(text)
+    result = run("fit", *SEX, "--targets", f"asked.{suffix}", "-o", "labels.csv", "--json")
+    assert json.loads(result.stdout)["worst_violation"] == 0.0
+    labels, sex = labels_in("labels.csv"), np.array(folder.people["sex"].to_pylist())
+    shares = [np.mean(sex[labels == cluster] == "f") for cluster in (0, 1)]
+    assert min(shares) >= 0.3
+    assert shares[1] <= 0.45
+    assert np.sum(labels == 0) >= 300
+
+
+def test_targets_of_separate_columns_and_a_tolerance_reach_the_model(folder, run):
+    (folder / "asked.csv").write_text("sex,race,lower\nf,,0.35\n,1,0.5\n")
+    run("fit", *BOTH, "--attributes", "separate", "--targets", "asked.csv", "--model", "m.npz",
+        "--tolerance", 0.6, "-o", "labels.csv")  # fmt: skip
+    expected = [
+        FairnessTargets(lower={"f": [0.35] * 2}, tolerance=0.6),
+        FairnessTargets(lower={1: [0.5] * 2}, tolerance=0.6),
+    ]
+    assert load_model("m.npz").fairness == expected
+    violation = worst_violation(
+        labels_in("labels.csv"),
+        sensitive_features=folder.people.select(["sex", "race"]),
+        targets=expected,
+        attributes="separate",
+    )
+    assert violation < 1
+
+
+def test_combinations_are_named_by_their_columns(folder, run):
+    (folder / "asked.json").write_text('[{"sex": "m", "race": "1", "upper": 0.5}]')
+    run("fit", *BOTH, "--targets", "asked.json", "--model", "m.npz")
+    assert load_model("m.npz").fairness == FairnessTargets(upper={("m", 1): [0.5, 0.5]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "code"),
+    [
+        ("sex,share\nf,0.4\n", "not of group 'm' in every cluster", 1),
+        ("sex,share\nf,0.4\nm,0.4\n", "sum to 0.8, expected 1", 1),
+        ("sex,lower\nx,0.4\n", "names the group 'x', the data have", 1),
+        ("sex,lower\nf,1.4\n", "lower holds 1.4", 1),
+        ("sex,lower\nf,much\n", "lower is 'much', expected a number", 1),
+        ("sex,cluster,lower\nf,2,0.4\n", "the cluster 2, expected 0..1", 1),
+        ("sex,cluster,lower\nf,,0.4\nf,1,0.3\n", "lower of cluster 1 is given twice", 1),
+        ("sex,least\nf,0.4\n", "has 'least': expected the sensitive columns (sex)", 1),
+        ("sex,min_size\nf,100\n", "has 'min_size', but is about a group", 1),
+        ("sex,lower\nf,\n", "asks for nothing", 1),
+        ("sex,lower\nf,0.7\n", "group 'f'", 1),
+    ],
+)
+def test_bad_targets_are_refused_with_the_reason(folder, run, text, message, code):
+    (folder / "asked.csv").write_text(text)
+    result = run("fit", *SEX, "--targets", "asked.csv", code=code)
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--targets", "none.csv"), "there is no such file"),
+        (("--targets", "asked.txt"), "expected a .csv or a .json file"),
+        (("--targets", "asked.json", "--fairness", "anchors"), "--targets and --fairness anchors"),
+        (("--attributes", "separate", "--min-group-size", 5), "--min-group-size"),
+        (("--targets", "asked.json", "-o", "asked.json"), "is an input"),
+    ],
+)
+def test_contradicting_options_are_refused_by_name(folder, run, arguments, message):
+    (folder / "asked.json").write_text("[]")
+    assert message in run("fit", *SEX, *arguments, code=2).stderr
+
+
+def test_json_that_is_no_list_is_refused(folder, run):
+    (folder / "asked.json").write_text('{"sex": "f"}')
+    assert "a list of objects" in run("fit", *SEX, "--targets", "asked.json", code=1).stderr
+    (folder / "asked.json").write_text("[{]")
+    assert "is no JSON" in run("fit", *SEX, "--targets", "asked.json", code=1).stderr
+
+
+def test_a_folder_takes_neither(folder, run):
+    (folder / "parts").mkdir()
+    folder.write("parts/a.parquet")
+    arguments = ("fit", "parts", "-k", 2, "--sensitive", "sex,race", "-o", "out")
+    assert "--targets is for a single file" in run(*arguments, "--targets", "x.csv", code=2).stderr
+    result = run(*arguments, "--attributes", "separate", code=2)
+    assert "--attributes is for a single file" in result.stderr
