@@ -112,6 +112,11 @@ class AnchorFairClustering(FittedAnchors):
         population's average prices.
     solver : {"newton", "admm"}, default="newton"
         The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
+    graph_rows : {"auto", "all"}, default="auto"
+        Rows on which the anchor graph is solved. Where a refinement follows, its soft labels only
+        have to show where to begin, and of a large table a sample is enough ("auto"): some ten
+        thousand rows that stand for all. With "all", and without a refinement always, every row
+        is solved, and the certificates are those of all rows.
     max_iter : int, default=None
         Largest number of sweeps of the solver over the rows, and over each sample that large
         tables start from; by default 100.
@@ -157,14 +162,18 @@ class AnchorFairClustering(FittedAnchors):
     mass_error_ : float
         Largest error of a cell's soft mass against the targets of the anchor graph, in samples.
     duality_gap_, assignment_gap_ : float
-        Certificates of the anchor graph and of the assignment; both are zero at an optimum. Within
+        Certificates of the anchor graph (on ``n_graph_rows_`` rows, as ``mass_error_``) and of the
+        assignment (of all rows); both are zero at an optimum. Within
         limits the second is what the labels cost more than the linear program over fractional
         labels, for the same soft labels or centres.
     converged_ : bool
         Whether the anchor graph met its tolerance.
+    n_graph_rows_ : int
+        Number of rows on which the anchor graph was solved: all, or a sample that stands for
+        all; see ``graph_rows``.
     n_iter_ : int
-        Sweeps of the solver over all rows; those over the samples that large tables start from
-        are not counted.
+        Sweeps of the solver over these rows; those over the smaller samples that large tables
+        start from are not counted.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     history_ : list of dict
@@ -204,6 +213,7 @@ class AnchorFairClustering(FittedAnchors):
         missing_groups="error",
         unknown_groups="error",
         solver="newton",
+        graph_rows="auto",
         max_iter=None,
         tol=1e-3,
         n_jobs=None,
@@ -225,6 +235,7 @@ class AnchorFairClustering(FittedAnchors):
         self.missing_groups = missing_groups
         self.unknown_groups = unknown_groups
         self.solver = solver
+        self.graph_rows = graph_rows
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -318,14 +329,17 @@ class AnchorFairClustering(FittedAnchors):
         check_targets(targets, summary, groups, feasible=solver.is_exact)
         refinement = Refinement(refine, mirrors, min_size, rule)
         keep = needs_soft_labels(refinement, samples)
-        graph = solver.solve(problem, distinct, targets, samples, keep_soft_labels=keep)
+        every_row = keep or self.graph_rows == "all"
+        graph = solver.solve(
+            problem, distinct, targets, samples, keep_soft_labels=keep, every_row=every_row
+        )
         warn_not_converged(graph)
 
         # 4. Propagation: soft labels to labels whose counts are exact.
         propagated = propagate(self.assignment, graph, distinct, targets, samples, refinement)
 
         self.clusterer_ = fitted
-        store_graph(self, units, anchors, problem, graph)
+        store_graph(self, rows, units, anchors, problem, graph)
         store_assignment(self, rows, groups, units, propagated)
         store_limits(self, rows, groups, attributes, units, propagated, rule)
         store_model(self, distinct, groups, problem, targets, graph, propagated, rule)

@@ -47,6 +47,7 @@ CONSTRAINTS = {
     "missing_groups": [StrOptions({"error", "own_group"})],
     "unknown_groups": [StrOptions({"error", "blind"})],
     "solver": [StrOptions(set(SOLVERS))],
+    "graph_rows": [StrOptions({"auto", "all"})],
     "max_iter": [None, Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "n_jobs": [None, Integral],

@@ -54,7 +54,7 @@ KINDS = {
 NOT_NEGATIVE = ("model.shares", "counts_", "targets_", "anchor_indices_", "anchor_masses_")
 
 # Attributes of the estimator by what they must be.
-WHOLE_NUMBERS = ("n_iter_", "n_clusters_found_", "n_features_in_")
+WHOLE_NUMBERS = ("n_iter_", "n_graph_rows_", "n_clusters_found_", "n_features_in_")
 FINITE_NUMBERS = ("balance_", "worst_violation_", "inertia_")
 NUMBERS = ("mass_error_", "duality_gap_", "assignment_gap_")
 ATTRIBUTES = (*WHOLE_NUMBERS, *FINITE_NUMBERS, *NUMBERS, "converged_", "history_")

@@ -18,7 +18,7 @@ from fairanchor.rows import MemoryChunks
 from fairanchor.rows._label_files import LabelsElsewhere
 
 
-def store_graph(model, units, anchors, problem, graph):
+def store_graph(model, rows, units, anchors, problem, graph):
     """Attributes of the anchors and of the anchor graph, in the user's units."""
     scale = units.length
     model.anchor_indices_ = anchors.indices
@@ -29,6 +29,8 @@ def store_graph(model, units, anchors, problem, graph):
     model.mass_error_ = graph.mass_error * units.weight
     model.duality_gap_ = graph.duality_gap / scale / scale
     model.converged_ = graph.converged
+    sampled = graph.n_sample_rows
+    model.n_graph_rows_ = int(rows.n_rows if sampled is None else sampled)
     model.n_iter_ = graph.n_iter
     model.history_ = graph.history_in_units_of(scale)
 

@@ -3,11 +3,11 @@
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def nearest_of_group(X, group_codes, center, HT, half_squares, first, last, nearest):
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def nearest_of_group(X, group_codes, center, H, half_squares, first, last, nearest):
     """Write the number of each row's nearest anchor.
 
     ``||x - h||^2 / 2`` is, up to a constant of the row, ``half_squares - h x``.
@@ -18,29 +18,27 @@ def nearest_of_group(X, group_codes, center, HT, half_squares, first, last, near
     group_codes : ndarray of shape (n_rows,)
     center : ndarray of shape (n_features,)
         What the anchors are measured from.
-    HT : ndarray of shape (n_features, n_anchors)
-        The anchors as columns, those of a group side by side.
+    H : ndarray of shape (n_anchors, n_features)
+        The anchors, those of a group one after the other.
     half_squares : ndarray of shape (n_anchors,)
     first, last : ndarray of shape (n_groups,)
         Group r may use the anchors ``first[r]`` to ``last[r] - 1``.
     nearest : ndarray of shape (n_rows,)
         Written.
     """
-    n_features, n_anchors = HT.shape
-    distances = np.empty(n_anchors)
+    n_features = H.shape[1]
+    x = np.empty(n_features)
     for i in range(X.shape[0]):
-        begin, end = first[group_codes[i]], last[group_codes[i]]
-        own = distances[: end - begin]
-        own[:] = half_squares[begin:end]
         for j in range(n_features):
-            value, row = X[i, j] - center[j], HT[j, begin:end]
-            for a in range(own.shape[0]):
-                own[a] -= value * row[a]
-        best = 0
-        for a in range(1, own.shape[0]):
-            if own[a] < own[best]:
-                best = a
-        nearest[i] = begin + best
+            x[j] = X[i, j] - center[j]
+        best, smallest = -1, np.inf
+        for a in range(first[group_codes[i]], last[group_codes[i]]):
+            distance, anchor = half_squares[a], H[a]
+            for j in range(n_features):
+                distance -= x[j] * anchor[j]
+            if distance < smallest:
+                best, smallest = a, distance
+        nearest[i] = best
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

@@ -117,11 +117,13 @@ def nearest_anchor_finder(points, codes, n_groups):
     first[without], last[without] = 0, len(points)
     center = points.mean(axis=0)
     centred = points[by_group] - center
-    HT, half_squares = np.ascontiguousarray(centred.T), 0.5 * (centred**2).sum(axis=1)
+    half_squares = 0.5 * (centred**2).sum(axis=1)
 
     def nearest_anchor(block):
         nearest = np.empty(len(block.X), dtype=np.int64)
-        nearest_of_group(block.X, block.group_codes, center, HT, half_squares, first, last, nearest)
+        nearest_of_group(
+            block.X, block.group_codes, center, centred, half_squares, first, last, nearest
+        )
         return by_group[nearest]
 
     return nearest_anchor

@@ -58,8 +58,8 @@ class ADMMSolver:
     gap_tol: float = 1e-6
     curvature_tol: float = 1e-12
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
-        """As `NewtonSolver.solve`, but the targets may be infeasible, and soft labels are kept."""
+    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True, every_row=True):
+        """As `NewtonSolver.solve`, but the targets may be infeasible, and all rows are solved."""
         if rows.is_weighted:
             raise ValueError(
                 "solver='admm' does not take sample_weight: the paper's algorithm counts rows. "

@@ -38,7 +38,7 @@ class NewtonSolver:
     max_iter: int | None = None
     tol: float = 1e-3
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
+    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True, every_row=True):
         """Solve the problem on these rows.
 
         Parameters
@@ -54,6 +54,8 @@ class NewtonSolver:
         keep_soft_labels : bool
             Whether the result has the soft labels; never those of rows in chunks. Those of the
             last sample it has otherwise.
+        every_row : bool
+            Whether all rows are solved, or the samples only.
 
         Returns
         -------
@@ -63,7 +65,8 @@ class NewtonSolver:
         allowed = allowed_anchors(problem, targets)
         multipliers, curvature, sample_soft_labels = np.zeros(targets.shape), None, None
         typical = samples[-1] if isinstance(rows, ChunkedRows) else rows
-        for number, stage in enumerate([*samples, rows]):
+        stages = [*samples, rows] if every_row else samples
+        for number, stage in enumerate(stages):
             if number <= 1:  # after the first stage the multipliers are about what they will be
                 row_solver = choose_row_solver(problem, typical, multipliers, targets)
             if stage is rows:
@@ -76,8 +79,12 @@ class NewtonSolver:
             result, curvature = ascent.run(multipliers, max_iter, tol, curvature)
             multipliers = result.multipliers
             if stage is not rows:
-                sample_soft_labels = result.soft_labels
-        return replace(result, sample_soft_labels=sample_soft_labels)
+                sample_soft_labels = result.pop_soft_labels()
+        return replace(
+            result,
+            sample_soft_labels=sample_soft_labels,
+            n_sample_rows=None if every_row else samples[-1].n_rows,
+        )
 
 
 def sufficient_multipliers(problem, rows, targets, multipliers):

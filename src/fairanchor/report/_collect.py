@@ -96,6 +96,7 @@ def summarise_run(
         warnings=warnings,
         n_rows_left_out=n_rows_left_out,
         converged=bool(getattr(estimator, "converged_", True)),
+        n_graph_rows=getattr(estimator, "n_graph_rows_", None),
         timings=timings or {},
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
     )

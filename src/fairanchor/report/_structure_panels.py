@@ -117,6 +117,11 @@ def convergence_panel(scene):
         "group. The error is the farthest any of them is from its target, in rows. The solver "
         f"{state}."
     ]
+    if run.n_graph_rows is not None and run.n_graph_rows < run.n_rows_total:
+        text.append(
+            f"It was solved on {run.n_graph_rows:,} rows that stand for all: the labels were "
+            "refined on all rows afterwards, and are counted exactly."
+        )
     rows = [
         [f"{record.get('sweep', i + 1)}", *[figure_text(record.get(key)) for key in RECORD]]
         for i, record in _ends(records)

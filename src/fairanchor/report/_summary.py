@@ -63,6 +63,8 @@ class RunSummary:
         Which rows they are.
     converged : bool, default=True
         Whether the solver met its tolerance.
+    n_graph_rows : int, default=None
+        Number of rows on which the anchor graph was solved, if there is one.
     n_rows_total : int, default=None
         Number of rows that were clustered, if ``labels`` holds only some of them.
     uses_sensitive_for_prediction : bool, default=False
@@ -97,6 +99,7 @@ class RunSummary:
     n_rows_left_out: int = 0
     left_out_reason: str = "with missing values"
     converged: bool = True
+    n_graph_rows: int | None = None
     n_rows_total: int | None = None
     uses_sensitive_for_prediction: bool = False
 

@@ -63,6 +63,7 @@ def summarise_table_run(estimator, loaded, *, source, options, command, warnings
         n_rows_left_out=loaded.n_dropped,
         timings=dict(timings),
         converged=bool(estimator.converged_),
+        n_graph_rows=estimator.n_graph_rows_,
         uses_sensitive_for_prediction=True,
     )
 
