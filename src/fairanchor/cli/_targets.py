@@ -57,7 +57,7 @@ def fairness_of(loaded, options):
     """Value of the estimator's ``fairness``, and of its ``tolerance``."""
     tolerance = options["tolerance"]
     if options["targets"] is None:
-        return options["fairness"], tolerance or 0.0
+        return options["fairness"], tolerance
     columns = loaded.preprocessing.groups.columns
     separate = options["attributes"] == "separate" and len(columns) > 1
     path, n_clusters = options["targets"], options["n_clusters"]
