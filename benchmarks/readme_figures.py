@@ -146,6 +146,20 @@ def peers_table(document):
     return [*markdown(titles, lines), "", data, *missing, on_machine(document)]
 
 
+def tolerance_table(document):
+    titles = ["table", "tolerance", "rows moved", "ms", "x BoundedFairAssignment's program",
+              "x all rows in one program", "gap"]  # fmt: skip
+    lines = [
+        [
+            record["table"], f"{record['tolerance']:g}", f"{record['moved']:.1%}",
+            f"{1000 * record['seconds']:.0f}", number(record["times_faster"], "{:.1f}"),
+            number(record["times_faster_than_whole"], "{:.1f}"), f"{record['gap']:.1e}",
+        ]
+        for record in document["records"]
+    ]  # fmt: skip
+    return [*markdown(titles, lines), "", on_machine(document), *claims(document)]
+
+
 def markdown(titles, lines):
     rows = [titles, ["---"] * len(titles), *lines]
     return ["| " + " | ".join(map(str, row)) + " |" for row in rows]
@@ -174,6 +188,7 @@ TABLES = {
     "kernels": kernels_table,
     "streaming": streaming_table,
     "peers": peers_table,
+    "tolerance": tolerance_table,
 }
 
 

@@ -12,12 +12,15 @@ import sys
 
 from _common import FOLDER, parsed, parser_of, progress
 
-BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "streaming", "peers")
+BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "streaming", "peers", "tolerance")
+
+# Those that read public tables if they are there.
+NEED_DATA = ("census", "tolerance")
 
 
 def main(arguments=None):
     parser = parser_of(__doc__, repeats=False)
-    parser.add_argument("--data", help="folder of kdd_census_income.parquet, or that file")
+    parser.add_argument("--data", help="folder of the public tables")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
     options = parsed(parser, arguments)
     failed = [name for name in options.only if run(name, options) != 0]
@@ -29,7 +32,7 @@ def main(arguments=None):
 
 def run(name, options):
     progress(f"== {name}")
-    data = ["--data", options.data] if name == "census" and options.data is not None else []
+    data = ["--data", options.data] if name in NEED_DATA and options.data is not None else []
     return run_script(name, options, *data)
 
 

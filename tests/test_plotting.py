@@ -323,6 +323,30 @@ def test_points_of_a_path_that_fall_together_have_one_name():
     assert [text.get_text() for text in ax.texts] == ["tolerance 0"]
 
 
+def clusters_path_of(costs, plain):
+    """A path over 2, 3, ... clusters."""
+    return FairnessPath(
+        [
+            {"n_clusters": k, "tolerance": 0.1, "cost": own, "plain_cost": least,
+             "smallest_cell": 100 // k}
+            for k, (own, least) in enumerate(zip(costs, plain, strict=True), start=2)
+        ],
+        [],
+    )  # fmt: skip
+
+
+def test_costs_over_clusters_are_relative_to_the_fewest_without_limits():
+    ax = plotting.plot_clusters_path(clusters_path_of([30.0, 15.0], [20.0, 14.0]))
+    fair, plain = ax.lines
+    np.testing.assert_allclose(fair.get_ydata(), [1.5, 0.75])
+    np.testing.assert_allclose(plain.get_ydata(), [1.0, 0.7])
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["2\n(50)", "3\n(33)"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "tolerance 0.1",
+        "no limit",
+    ]
+
+
 BAD_INPUT = [
     (lambda: plotting.plot_composition([0, 1]), "sensitive_features is None"),
     (lambda: plotting.plot_composition([0, 1], ["a"]), "has 1 rows, labels has 2"),
@@ -359,6 +383,8 @@ BAD_INPUT = [
     (lambda: plotting.plot_convergence([]), "0 record"),
     (lambda: plotting.plot_fairness_path([1.0]), "expected what fairness_path returns"),
     (lambda: plotting.plot_fairness_path(path_of([0.0])), "The loosest tolerance costs 0"),
+    (lambda: plotting.plot_clusters_path(path_of([1.0])), "expected what clusters_path returns"),
+    (lambda: plotting.plot_clusters_path(clusters_path_of([1.0], [0.0])), "2 clusters cost 0"),
 ]
 
 

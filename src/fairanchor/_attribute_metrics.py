@@ -32,6 +32,14 @@ def attribute_balance_scores(labels, *, sensitive_features, sample_weight=None):
     -------
     scores : dict
         By title of the column, or its number where columns have no titles.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import attribute_balance_scores
+    >>> groups = [["a", "x"], ["b", "x"], ["b", "y"], ["a", "x"], ["b", "y"], ["b", "y"]]
+    >>> scores = attribute_balance_scores([0, 0, 0, 1, 1, 1], sensitive_features=groups)
+    >>> {column: round(score, 3) for column, score in scores.items()}
+    {0: 0.5, 1: 0.5}
     """
     return _scores("balance_of_table", labels, sensitive_features, sample_weight)
 
@@ -52,6 +60,14 @@ def attribute_relative_balance_scores(labels, *, sensitive_features, sample_weig
     -------
     scores : dict
         By title of the column, or its number where columns have no titles.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import attribute_relative_balance_scores
+    >>> groups = [["a", "x"], ["b", "x"], ["b", "y"], ["a", "x"], ["b", "y"], ["b", "y"]]
+    >>> scores = attribute_relative_balance_scores([0, 0, 0, 1, 1, 1], sensitive_features=groups)
+    >>> {column: round(score, 3) for column, score in scores.items()}
+    {0: 1.0, 1: 0.667}
     """
     return _scores("relative_balance_of_table", labels, sensitive_features, sample_weight)
 
@@ -72,6 +88,14 @@ def attribute_mnce_scores(labels, *, sensitive_features, sample_weight=None):
     -------
     scores : dict
         By title of the column, or its number where columns have no titles.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import attribute_mnce_scores
+    >>> groups = [["a", "x"], ["b", "x"], ["b", "y"], ["a", "x"], ["b", "y"], ["b", "y"]]
+    >>> scores = attribute_mnce_scores([0, 0, 0, 1, 1, 1], sensitive_features=groups)
+    >>> {column: round(score, 3) for column, score in scores.items()}
+    {0: 1.0, 1: 0.918}
     """
     return _scores("mnce_of_table", labels, sensitive_features, sample_weight)
 
@@ -99,6 +123,17 @@ def worst_violation(
     -------
     violation : float
         Number of rows, a fraction where a limit is one.
+
+    Examples
+    --------
+    Each cluster should have two rows of each group, and has one too many of one:
+
+    >>> from fairanchor.metrics import worst_violation
+    >>> labels, groups = [0, 0, 0, 0, 1, 1, 1, 1], list("aaabbbba")
+    >>> worst_violation(labels, sensitive_features=groups)
+    1.0
+    >>> worst_violation(labels, sensitive_features=groups, targets=0.5)
+    0.0
     """
     if attributes not in ("intersection", "separate"):
         raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
@@ -136,6 +171,13 @@ def cost_ratio_score(X, labels, reference, *, sample_weight=None):
     -------
     ratio : float
         1 = fairness costs nothing; below 1 the reference was not the best.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import cost_ratio_score
+    >>> X = [[0.0], [1.0], [10.0], [11.0]]
+    >>> cost_ratio_score(X, [0, 1, 1, 0], reference=[0, 0, 1, 1])
+    101.0
     """
     clustering_cost = _measure("clustering_cost")
     cost = clustering_cost(X, labels, sample_weight=sample_weight)

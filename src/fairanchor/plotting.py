@@ -6,13 +6,14 @@ need matplotlib: ``pip install "fairanchor[report]"``.
 
 from fairanchor._plots._fairness import plot_balance, plot_composition
 from fairanchor._plots._methods import plot_comparison, plot_price_of_fairness
-from fairanchor._plots._path import plot_fairness_path
+from fairanchor._plots._path import plot_clusters_path, plot_fairness_path
 from fairanchor._plots._rows import Plane, plot_anchors, plot_embedding, plot_profiles
 from fairanchor._plots._solver import plot_convergence
 
 __all__ = [
     "plot_anchors",
     "plot_balance",
+    "plot_clusters_path",
     "plot_comparison",
     "plot_composition",
     "plot_convergence",

@@ -1,6 +1,9 @@
 """Sizes and bounds of cells in whole rows."""
 
+import itertools
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -80,3 +83,60 @@ def test_there_may_be_no_sizes_at_which_clusters_are_exact():
         strictly_possible_sizes([ShareLimits.proportional([7, 6], 2, 0.0)], np.array([6.5, 6.5]))
         is None
     )
+
+
+def test_large_clusters_are_moved_further_to_be_exact():
+    """Groups of 300 and 400 of 700: only multiples of seven have exact shares."""
+    limits = ShareLimits.proportional([3_000, 4_000], 3, 0.0)
+    wanted = np.array([2_004.4, 1_503.2, 3_492.4])
+    sizes = strictly_possible_sizes([limits], wanted)
+    assert sizes.sum() == 7_000
+    assert (sizes % 7 == 0).all()
+    assert np.abs(sizes - wanted).max() <= 7
+
+
+def test_the_nearest_sizes_are_those_of_an_exhaustive_search():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        group_sizes = rng.integers(1, 12, size=rng.integers(1, 4))
+        total = int(group_sizes.sum())
+        wanted = total * rng.dirichlet(np.ones(2))
+        limits = ShareLimits.proportional(group_sizes, 2, rng.choice([0.1, 0.3, 0.6]))
+        found = strictly_possible_sizes([limits], wanted)
+        distances = {}
+        for first in range(total + 1):
+            sizes = np.array([first, total - first])
+            low = np.ceil(limits.lower * sizes[:, None] - 1e-9)
+            high = np.floor(limits.upper * sizes[:, None] + 1e-9)
+            fits = (low <= high).all() and (low.sum(axis=1) <= sizes).all()
+            fits = fits and (sizes <= high.sum(axis=1)).all()
+            near = (sizes >= np.floor(wanted) - 2).all() and (sizes <= np.ceil(wanted) + 2).all()
+            kept = (sizes >= np.minimum(1, np.floor(wanted))).all()
+            if fits and near and kept:
+                distances[first] = np.abs(sizes - wanted).sum()
+        if not distances:
+            assert found is None
+        else:
+            assert np.abs(found - wanted).sum() == pytest.approx(min(distances.values()))
+
+
+@given(draw=st.integers(0, 10**6), tolerance=st.sampled_from([0.0, 0.1, 0.3, 0.5]))
+@settings(max_examples=60, deadline=None)
+def test_few_rows_are_strictly_within_the_limits_wherever_any_table_is(draw, tolerance):
+    """Against all tables of two clusters, one by one."""
+    rng = np.random.default_rng(draw)
+    group_sizes = rng.integers(1, 8, size=rng.integers(1, 4))
+    limits = ShareLimits.proportional(group_sizes, 2, tolerance, least=1.0)
+    exists = False
+    for first in itertools.product(*(range(n + 1) for n in group_sizes)):
+        table = np.array([first, group_sizes - first])
+        sizes = table.sum(axis=1, keepdims=True)
+        exists |= bool(
+            (sizes >= 1).all()
+            and (table >= limits.lower * sizes - 1e-9).all()
+            and (table <= limits.upper * sizes + 1e-9).all()
+        )
+    share = rng.uniform(0.2, 0.8)
+    wanted = np.outer([share, 1 - share], group_sizes)
+    if wanted.sum(axis=1).min() >= 1:
+        assert choose_cells(limits, wanted)[3] == exists

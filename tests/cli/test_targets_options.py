@@ -55,8 +55,12 @@ def test_limits_and_sizes_of_a_file_are_kept(folder, run, suffix):
         ]
         text = json.dumps(records)
     (folder / f"asked.{suffix}").write_text(text)
-    result = run("fit", *SEX, "--targets", f"asked.{suffix}", "-o", "labels.csv", "--json")
+    asked = ("--targets", f"asked.{suffix}")
+    result = run("fit", *SEX, *asked, "-o", "labels.csv", "--model", "m.npz", "--json")
     assert json.loads(result.stdout)["worst_violation"] == 0.0
+    assert load_model("m.npz").fairness == FairnessTargets(
+        lower={"f": 0.3}, upper={"f": [1.0, 0.45]}, min_size=[300.0, 0.0]
+    )
     labels, sex = labels_in("labels.csv"), np.array(folder.people["sex"].to_pylist())
     shares = [np.mean(sex[labels == cluster] == "f") for cluster in (0, 1)]
     assert min(shares) >= 0.3
@@ -69,8 +73,8 @@ def test_targets_of_separate_columns_and_a_tolerance_reach_the_model(folder, run
     run("fit", *BOTH, "--attributes", "separate", "--targets", "asked.csv", "--model", "m.npz",
         "--tolerance", 0.6, "-o", "labels.csv")  # fmt: skip
     expected = [
-        FairnessTargets(lower={"f": [0.35] * 2}, tolerance=0.6),
-        FairnessTargets(lower={1: [0.5] * 2}, tolerance=0.6),
+        FairnessTargets(lower={"f": 0.35}, tolerance=0.6),
+        FairnessTargets(lower={1: 0.5}, tolerance=0.6),
     ]
     assert load_model("m.npz").fairness == expected
     violation = worst_violation(
@@ -85,7 +89,7 @@ def test_targets_of_separate_columns_and_a_tolerance_reach_the_model(folder, run
 def test_combinations_are_named_by_their_columns(folder, run):
     (folder / "asked.json").write_text('[{"sex": "m", "race": "1", "upper": 0.5}]')
     run("fit", *BOTH, "--targets", "asked.json", "--model", "m.npz")
-    assert load_model("m.npz").fairness == FairnessTargets(upper={("m", 1): [0.5, 0.5]})
+    assert load_model("m.npz").fairness == FairnessTargets(upper={("m", 1): 0.5})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Picture of the cost-fairness curve."""
+"""Pictures of the cost-fairness curve, and of costs over the number of clusters."""
 
 import numpy as np
 
@@ -54,23 +54,71 @@ def plot_fairness_path(path, *, ax=None):
     return tidy(ax, grid="both")
 
 
-def _columns(path):
-    records = getattr(path, "records", None)
-    needed = ("tolerance", "cost", "relative_balance")
-    if not records or any(name not in record for record in records for name in needed):
+@completed
+def plot_clusters_path(path, *, ax=None):
+    """Cost over the number of clusters, with limits and without.
+
+    The cost without limits of the fewest clusters is 1. Below each number of clusters is the
+    number of rows of its smallest cell: a share of a handful of rows means little.
+
+    Parameters
+    ----------
+    path : FairnessPath
+        Of `fairanchor.clusters_path`.
+    {axes}
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from fairanchor import clusters_path
+    >>> from fairanchor.datasets import make_zafar
+    >>> from fairanchor.plotting import plot_clusters_path
+    >>> data = make_zafar(300, variant="original", random_state=0)
+    >>> path = clusters_path(data.data, data.sensitive_features, (2, 3), n_init=1, random_state=0)
+    >>> ax = plot_clusters_path(path)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['tolerance 0', 'no limit']
+    """
+    needed = ("n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell")
+    numbers, costs, plain, tolerances, cells = _arrays(path, needed, "clusters_path")
+    if not plain[0] > 0:
         raise ValueError(
-            f"path is {path!r}, expected what fairness_path returns: records with "
-            f"{', '.join(needed)}."
+            f"Without limits {numbers[0]:g} clusters cost {plain[0]:g}: nothing can be drawn "
+            "relative to it."
         )
-    balances, costs, tolerances = (
-        np.array([record[name] for record in records], dtype=float)
-        for name in ("relative_balance", "cost", "tolerance")
-    )
+    ax = axes_or_new(ax)
+    lines = ((costs, f"tolerance {tolerances[0]:g}", "o", "-"), (plain, "no limit", "s", "--"))
+    for k, (values, title, marker, dashes) in enumerate(lines):
+        ax.plot(numbers, values / plain[0], color=series_color(k), linewidth=1.6, marker=marker,
+                markersize=6, linestyle=dashes, label=title, zorder=4 - k)  # fmt: skip
+    pairs = zip(numbers, cells, strict=True)
+    ax.set_xticks(numbers, [f"{number:g}\n({cell:,.0f})" for number, cell in pairs])
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("number of clusters (rows of the smallest cell)")
+    ax.set_ylabel(f"cost, {numbers[0]:g} clusters without limit = 1")
+    ax.legend(frameon=False)
+    return tidy(ax, grid="y")
+
+
+def _columns(path):
+    needed = ("relative_balance", "cost", "tolerance")
+    balances, costs, tolerances = _arrays(path, needed, "fairness_path")
     if not costs[-1] > 0:
         raise ValueError(
             f"The loosest tolerance costs {costs[-1]:g}: nothing can be drawn relative to it."
         )
     return balances, costs / costs[-1], tolerances
+
+
+def _arrays(path, names, source):
+    """Columns of a path's records."""
+    records = getattr(path, "records", None)
+    if not records or any(name not in record for record in records for name in names):
+        raise ValueError(
+            f"path is {path!r}, expected what {source} returns: records with {', '.join(names)}."
+        )
+    return [np.array([record[name] for record in records], dtype=float) for name in names]
 
 
 def _name_points(ax, balances, costs, tolerances):

@@ -7,22 +7,28 @@ there is a fractional one there is an integer one.
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.csgraph import maximum_flow
 
 from fairanchor.assignment._rounding import largest_remainder
-from fairanchor.assignment._share_limits import ROUNDING_ERROR
+from fairanchor.assignment._share_limits import ROUNDING_ERROR, LimitRows
 
 # Sizes that differ by so much from those of the linear program are tried, if the nearest
-# ones do not let all cells be within their limits.
-SIZE_REACH = 2
+# ones do not let all cells be within their limits: this part of a size, at least and at most
+# so many rows.
+SIZE_REACH = 0.01
+LEAST_SIZE_REACH, MOST_SIZE_REACH = 2, 50
+# With as few rows and cells, whole numbers within the limits are looked for at all sizes.
+FEW_ROWS, FEW_CELLS, MAX_NODES = 500, 60, 500
 
 
 def choose_cells(limits, table):
     """Sizes, and least and greatest counts of the cells, that some integer table meets.
 
-    Strictly within the limits if that is possible with sizes next to the table's, else
-    with bounds rounded outward, by which a cell misses its limit by less than a row. Only
-    limits that differ between clusters can make it necessary to go further out.
+    Strictly within the limits if that is possible with sizes next to the table's, or, for few
+    rows, with any sizes; else with bounds rounded outward, by which a cell misses its limit
+    by less than a row. Only limits that differ between clusters can make it necessary to go
+    further out.
 
     Parameters
     ----------
@@ -39,17 +45,71 @@ def choose_cells(limits, table):
     """
     group_sizes = np.rint(table.sum(axis=0)).astype(np.int64)
     rounded = round_sizes(table.sum(axis=1), int(group_sizes.sum()))
-    for sizes in (rounded, strictly_possible_sizes([limits], table.sum(axis=1))):
-        if sizes is not None:
-            low, high = strict_bounds(limits, sizes)
-            if has_table(sizes, group_sizes, low, high):
-                return sizes, low, high, True
+    for sizes in _candidate_sizes(limits, table, rounded):
+        low, high = strict_bounds(limits, sizes)
+        if has_table(sizes, group_sizes, low, high):
+            return sizes, low, high, True
     outside = 0
     while True:
         low, high = outward_bounds(limits, rounded, outside)
         if has_table(rounded, group_sizes, low, high):
             return rounded, low, high, False
         outside = max(1, 2 * outside)
+
+
+def _candidate_sizes(limits, table, rounded):
+    """Sizes with which all cells may be within their limits, best first."""
+    yield rounded
+    wanted = table.sum(axis=1)
+    near = strictly_possible_sizes([limits], wanted)
+    if near is not None:
+        yield near
+    if rounded.sum() <= FEW_ROWS and table.size <= FEW_CELLS:
+        anywhere = sizes_of_strict_table(limits, table)
+        if anywhere is not None:
+            yield anywhere
+
+
+def sizes_of_strict_table(limits, table):
+    """Sizes of the integer table within the limits whose sizes are nearest to a table's.
+
+    By an integer program over the cells, so for few rows and cells only.
+
+    Returns
+    -------
+    sizes : ndarray of shape (n_clusters,), or None
+        None if there is no such table (or none was found in `MAX_NODES` nodes).
+    """
+    n_clusters, n_groups = table.shape
+    wanted = table.sum(axis=1)
+    constraints = LimitRows.of([limits]).constraints
+    each = sparse.eye_array(n_clusters)
+    of_sizes = sparse.kron(each, np.ones((1, n_groups)))
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
+    group_sizes = np.rint(table.sum(axis=0))
+    least = np.maximum(limits.least, np.minimum(1.0, np.floor(wanted)))
+    lowest = np.where(constraints.is_equal, constraints.right, -np.inf)
+    # Variables: the cells, and the distances of the sizes from the wanted ones.
+    limited = sparse.vstack([constraints.matrix, of_groups, of_sizes])
+    nothing = sparse.csr_array((limited.shape[0], n_clusters))
+    solution = milp(
+        np.repeat([0.0, 1.0], [table.size, n_clusters]),
+        constraints=[
+            LinearConstraint(
+                sparse.hstack([limited, nothing]),
+                np.concatenate([lowest, group_sizes, least]),
+                np.concatenate([constraints.right, group_sizes, limits.greatest]),
+            ),
+            LinearConstraint(sparse.hstack([of_sizes, -each]), -np.inf, wanted),
+            LinearConstraint(sparse.hstack([of_sizes, each]), wanted, np.inf),
+        ],
+        integrality=np.repeat([1, 0], [table.size, n_clusters]),
+        options={"node_limit": MAX_NODES},
+    )
+    if solution.x is None:
+        return None
+    found = np.rint(solution.x[: table.size]).reshape(table.shape)
+    return found.sum(axis=1).astype(np.int64)
 
 
 def round_sizes(sizes, total):
@@ -61,9 +121,7 @@ def round_sizes(sizes, total):
 
 
 def strict_bounds(limits, sizes):
-    error = ROUNDING_ERROR * np.maximum(1.0, sizes)[:, None]
-    low = np.ceil(limits.lower * sizes[:, None] - error)
-    high = np.floor(limits.upper * sizes[:, None] + error)
+    low, high = _whole_limits(limits.lower, limits.upper, sizes[:, None])
     return np.maximum(low, 0.0), np.minimum(high, sizes[:, None])
 
 
@@ -90,37 +148,59 @@ def strictly_possible_sizes(limits, sizes):
         None if there are none with the right sum near by.
     """
     total = int(np.rint(sizes.sum()))
-    costs = {0: (0.0, ())}  # sum so far: distance so far, sizes so far
-    for l, wanted in enumerate(sizes):
-        following = {}
-        for size in _possible_sizes(limits, l, wanted):
-            for partial, (cost, chosen) in costs.items():
-                key, value = partial + size, cost + abs(size - wanted)
-                if key <= total and value < following.get(key, (np.inf,))[0]:
-                    following[key] = (value, (*chosen, size))
-        costs = following
-    if total not in costs:
+    choices = [_possible_sizes(limits, l, wanted) for l, wanted in enumerate(sizes)]
+    if any(len(own) == 0 for own in choices):
         return None
-    return np.array(costs[total][1], dtype=np.int64)
+    return _nearest_with_sum(choices, sizes, total)
+
+
+def _nearest_with_sum(choices, wanted, total):
+    """One of the choices for each cluster, with this sum, at the least distance from the wanted.
+
+    By dynamic programming over the sums of the first clusters' sizes.
+    """
+    first = [int(own[0]) for own in choices]
+    distances = np.zeros(1)  # of the best choices so far, by their sum less that of the first
+    steps = []
+    for own, size, lowest in zip(choices, wanted, first, strict=True):
+        offsets = own - lowest
+        following = np.full(len(distances) + offsets[-1], np.inf)
+        chosen = np.zeros(len(following), dtype=np.int64)
+        for offset, distance in zip(offsets.tolist(), np.abs(own - size), strict=True):
+            part = slice(offset, offset + len(distances))
+            is_nearer = distances + distance < following[part]
+            following[part][is_nearer] = (distances + distance)[is_nearer]
+            chosen[part][is_nearer] = offset
+        distances = following
+        steps.append(chosen)
+    place = total - sum(first)
+    if not 0 <= place < len(distances) or not np.isfinite(distances[place]):
+        return None
+    result = []
+    for lowest, chosen in zip(reversed(first), reversed(steps), strict=True):
+        result.append(lowest + chosen[place])
+        place -= chosen[place]
+    return np.array(result[::-1], dtype=np.int64)
 
 
 def _possible_sizes(limits, l, wanted):
+    """Sizes near the wanted one with which a cluster can be within its limits, increasing."""
     # A cluster that has rows keeps some: one without any is within all limits.
     least = max(limits[0].least[l], min(1.0, np.floor(wanted)))
-    first, last = int(np.floor(wanted)) - SIZE_REACH, int(np.ceil(wanted)) + SIZE_REACH
-    sizes = range(max(first, int(least)), last + 1)
-    return [
-        size
-        for size in sizes
-        if size <= limits[0].greatest[l] and all(_is_possible(own, l, size) for own in limits)
-    ]
+    reach = max(LEAST_SIZE_REACH, min(MOST_SIZE_REACH, int(SIZE_REACH * wanted)))
+    sizes = np.arange(max(int(np.floor(wanted)) - reach, int(least)), np.ceil(wanted) + reach + 1)
+    is_possible = sizes <= limits[0].greatest[l]
+    for own in limits:
+        low, high = _whole_limits(own.lower[l], own.upper[l], sizes[:, None])
+        is_possible &= (low <= high).all(axis=1)
+        is_possible &= (low.sum(axis=1) <= sizes) & (sizes <= high.sum(axis=1))
+    return sizes[is_possible].astype(np.int64)
 
 
-def _is_possible(limits, l, size):
-    error = ROUNDING_ERROR * max(1, size)
-    low = np.ceil(limits.lower[l] * size - error)
-    high = np.floor(limits.upper[l] * size + error)
-    return (low <= high).all() and low.sum() <= size <= high.sum()
+def _whole_limits(lower, upper, sizes):
+    """Least and greatest whole numbers within shares of sizes."""
+    error = ROUNDING_ERROR * np.maximum(1.0, sizes)
+    return np.ceil(lower * sizes - error), np.floor(upper * sizes + error)
 
 
 def has_table(sizes, group_sizes, low, high):

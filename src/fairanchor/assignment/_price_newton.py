@@ -4,7 +4,7 @@ import numpy as np
 
 from fairanchor._kernels._tolerance import maximise_in_box
 from fairanchor._kernels._transport import score_differences
-from fairanchor.assignment._cell_program import solve_by_prices
+from fairanchor.assignment._limit_curvature import CurvatureOfLimits
 
 # Temperatures relative to the difference between a row's two best scores: the first to the
 # mean, so that prices can go as far as outliers ask for, the last to the median row's.
@@ -19,8 +19,8 @@ SAMPLES = ((500, 4**3, 6), (2_000, 4**2, 6), (20_000, 4, 3), (np.inf, 1, 2))
 DIFFERENCES_ROWS = 20_000
 # A step that gains less than this part of the value is the last at its temperature.
 LEAST_GAIN = 1e-6
-# With more limits than this a Newton step costs more than a linear program.
-MANY_LIMITS = 1_000
+# With more limits than this the matrix of a Newton step would be costly to solve with.
+MANY_LIMITS = 300
 # Largest miss of a limit, relative to the rows, that ends a temperature.
 MASS_TOLERANCE = 1e-2
 LEAST_RIDGE = 1e-8
@@ -40,8 +40,6 @@ def smoothed_start(rows, constraints, multipliers=None):
     -------
     multipliers : ndarray of shape (n_limits,)
     """
-    if len(constraints.right) > MANY_LIMITS:
-        return _start_by_programs(rows, constraints, multipliers)
     mean, median = _typical_differences(rows.sample(DIFFERENCES_ROWS))
     if mean == 0.0:
         return np.zeros(len(constraints.right)) if multipliers is None else multipliers
@@ -61,20 +59,10 @@ def smoothed_start(rows, constraints, multipliers=None):
     return multipliers
 
 
-def _start_by_programs(rows, constraints, multipliers):
-    """Multipliers that are the best ones of larger and larger samples."""
-    if multipliers is None:
-        multipliers = np.zeros(len(constraints.right))
-    for n_rows, *_ in SAMPLES[:-1]:
-        if n_rows < len(rows.scores):
-            multipliers = solve_by_prices(rows.sample(n_rows), constraints, multipliers).multipliers
-    return multipliers
-
-
 def _maximise(rows, constraints, multipliers, temperature, max_steps):
     """Maximise the smoothed dual at one temperature, by Newton steps in a box."""
-    is_free, matrix = constraints.is_equal, constraints.dense
-    tolerance = MASS_TOLERANCE * rows.weights.sum() / matrix.shape[1]
+    is_free = constraints.is_equal
+    tolerance = MASS_TOLERANCE * rows.weights.sum() / rows.n_clusters / rows.n_groups
 
     def evaluate(multipliers):
         value, mass, curvature = rows.share_softly(constraints.prices(multipliers), temperature)
@@ -83,14 +71,14 @@ def _maximise(rows, constraints, multipliers, temperature, max_steps):
     value, mass, curvature = evaluate(multipliers)
     ridge, box = LEAST_RIDGE, 8.0 * temperature
     for _ in range(max_steps):
-        gradient = matrix @ mass.ravel() - constraints.right
+        gradient = -constraints.left(mass)
         wanted = np.where(is_free | (multipliers > 0), np.abs(gradient), gradient)
         if wanted.max(initial=0.0) <= tolerance:
             break
-        hessian = _curvature_of_limits(matrix, curvature) / temperature
-        hessian[np.diag_indices_from(hessian)] += ridge * rows.weights.sum() / temperature
         lowest = np.where(is_free, -box, np.maximum(-box, -multipliers))
-        step = maximise_in_box(hessian, gradient, lowest, np.full(len(lowest), box), 30)
+        added = ridge * rows.weights.sum() / temperature
+        model = (constraints, curvature / temperature, added)
+        step = _newton_step(*model, gradient, lowest, np.full(len(lowest), box))
         trial = multipliers + step
         trial_value, trial_mass, trial_curvature = evaluate(trial)
         gain = trial_value - value
@@ -102,6 +90,16 @@ def _maximise(rows, constraints, multipliers, temperature, max_steps):
         else:  # where hardly a row is near a tie the quadratic model promises too much
             ridge, box = 10 * ridge, box / 4
     return multipliers
+
+
+def _newton_step(constraints, curvature, ridge, gradient, lowest, highest):
+    """Step in a box that maximises the quadratic model of the smoothed dual."""
+    if constraints.n_limits > MANY_LIMITS:
+        model = CurvatureOfLimits(constraints, curvature, ridge)
+        return model.maximise_in_box(gradient, lowest, highest)
+    hessian = _curvature_of_limits(constraints.dense, curvature)
+    hessian[np.diag_indices_from(hessian)] += ridge
+    return maximise_in_box(hessian, gradient, lowest, highest, 30)
 
 
 def _curvature_of_limits(matrix, curvature):

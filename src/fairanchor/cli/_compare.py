@@ -19,7 +19,15 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
-from fairanchor.cli._comparison import METHODS, PLAIN, is_unfair, measured, relate_costs, warm_up
+from fairanchor.cli._comparison import (
+    METHODS,
+    PLAIN,
+    head_of_summary,
+    is_unfair,
+    measured,
+    relate_costs,
+    warm_up,
+)
 from fairanchor.cli._path import check_path_options, compare_path
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -135,18 +143,8 @@ def _run_all(run, methods, loaded, options):
 
 
 def _summary(source, loaded, options, records, run):
-    return {
-        "command": "compare",
-        "input": source,
-        "n_rows": loaded.n_rows,
-        "n_rows_left_out": loaded.n_dropped,
-        "n_clusters": options["n_clusters"],
-        "groups": loaded.grouping.names,
-        "group_sizes": loaded.grouping.sizes,
-        "seed": options["seed"],
-        "methods": records,
-        "warnings": run.warnings,
-    }
+    own = {"methods": records, "warnings": run.warnings}
+    return head_of_summary(source, loaded, options) | own
 
 
 def _remark(record):

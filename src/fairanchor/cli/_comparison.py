@@ -58,6 +58,20 @@ def measured(method, loaded, n_clusters, seed, jobs):
     }
 
 
+def head_of_summary(source, loaded, options):
+    """What ``--json`` says of the table, whatever is compared on it."""
+    return {
+        "command": "compare",
+        "input": source,
+        "n_rows": loaded.n_rows,
+        "n_rows_left_out": loaded.n_dropped,
+        "n_clusters": options["n_clusters"],
+        "groups": loaded.grouping.names,
+        "group_sizes": loaded.grouping.sizes,
+        "seed": options["seed"],
+    }
+
+
 def is_unfair(record):
     """Whether a method that promises proportional clusters misses them by a row or more."""
     return record["method"] != PLAIN and record.get("worst_violation", 0.0) >= 1.0

@@ -134,6 +134,8 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     'cluster'. Without -o they go to standard output, unless --json, --model or --report asks for
     something else.
     """
+    if options["tolerance"] is None and options["targets"] is None:
+        options["tolerance"] = 0.0
     if os.path.isdir(source):
         fit_folder(source, output, model, report, as_json, force, quiet, options)
         return

@@ -104,8 +104,9 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
                 check_names([name for name, _ in files.parts])
         run.say(f"{show_source(folder)}: {files.n_rows:,} rows in {len(files.files):,} files")
         run.say(f"Features: {files.preprocessing.describe()}.")
-        fairness, tolerance = options["fairness"], options["tolerance"] or 0.0
-        estimator = new_estimator(files.preprocessing, options, fairness, tolerance)
+        estimator = new_estimator(
+            files.preprocessing, options, options["fairness"], options["tolerance"]
+        )
         with run.passes("fit", f"Clustering {files.n_rows:,} rows") as progress:
             labels = fit_files(files, estimator, options, client, progress)
         loaded = LearnedFiles(files)

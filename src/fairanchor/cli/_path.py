@@ -5,7 +5,7 @@ import time
 import click
 
 from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result
-from fairanchor.cli._comparison import named_groups
+from fairanchor.cli._comparison import head_of_summary, named_groups
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
@@ -37,15 +37,7 @@ def compare_path(run, source, loaded, options, tolerances, output, as_json, forc
         )
         seconds = time.perf_counter() - start
     suggested = suggest_tolerance(path)
-    summary = {
-        "command": "compare",
-        "input": source,
-        "n_rows": loaded.n_rows,
-        "n_rows_left_out": loaded.n_dropped,
-        "n_clusters": options["n_clusters"],
-        "groups": loaded.grouping.names,
-        "group_sizes": loaded.grouping.sizes,
-        "seed": options["seed"],
+    summary = head_of_summary(source, loaded, options) | {
         "path": path.records,
         "suggested_tolerance": suggested,
         "seconds": round(seconds, 4),

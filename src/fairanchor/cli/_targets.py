@@ -57,15 +57,15 @@ def fairness_of(loaded, options):
     """Value of the estimator's ``fairness``, and of its ``tolerance``."""
     tolerance = options["tolerance"]
     if options["targets"] is None:
-        return options["fairness"], tolerance or 0.0
+        return options["fairness"], tolerance
     columns = loaded.preprocessing.groups.columns
     separate = options["attributes"] == "separate" and len(columns) > 1
-    path, n_clusters = options["targets"], options["n_clusters"]
-    tables = [_Asked(path, columns, list(loaded.grouping.names), n_clusters)]
+    path, numbers = options["targets"], (options["n_clusters"], len(loaded.X))
+    tables = [_Asked(path, columns, list(loaded.grouping.names), *numbers)]
     if separate:
         names = zip(*loaded.grouping.names, strict=True)
         tables = [
-            _Asked(path, (column,), list(dict.fromkeys(own)), n_clusters)
+            _Asked(path, (column,), list(dict.fromkeys(own)), *numbers)
             for column, own in zip(columns, names, strict=True)
         ]
     for number, record in enumerate(read_records(path), start=1):
@@ -166,7 +166,7 @@ class _Asked:
         Whose combinations are the groups.
     names : list
         Of the groups.
-    n_clusters : int
+    n_clusters, n_rows : int
     shares : dict
         From kind ("share", "lower" or "upper") to group to a list with a value per cluster.
     sizes : dict
@@ -177,6 +177,7 @@ class _Asked:
     columns: tuple
     names: list
     n_clusters: int
+    n_rows: int
     shares: dict = field(default_factory=dict)
     sizes: dict = field(default_factory=dict)
 
@@ -242,21 +243,29 @@ class _Asked:
                     f"{self.path} has shares, but not of group {name!r} in every cluster: the "
                     "shares of a cluster sum to one."
                 )
-        nothing = {"min_size": 0.0, "max_size": float("inf")}
-        asked = {
-            PARAMETERS.get(kind, kind): {
-                name: [float("nan") if value is None else value for value in values]
-                for name, values in own.items()
-            }
-            for kind, own in self.shares.items()
-        } | {
-            kind: [nothing[kind] if value is None else value for value in values]
-            for kind, values in self.sizes.items()
-        }
+        asked = {PARAMETERS.get(kind, kind): self._table(kind) for kind in self.shares}
+        for kind, values in self.sizes.items():
+            no_limit = 0.0 if kind == "min_size" else float(self.n_rows)
+            asked[kind] = _same_for_all([no_limit if v is None else v for v in values])
         try:
             return FairnessTargets(tolerance=tolerance, **asked)
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
+
+    def _table(self, kind):
+        """Shares by group; where nothing is asked for, what every cluster has."""
+        no_limit = 1.0 if kind == "upper" else 0.0
+        table = {
+            name: [no_limit if value is None else value for value in values]
+            for name, values in self.shares[kind].items()
+        }
+        if all(len(set(values)) == 1 for values in table.values()):
+            return {name: values[0] for name, values in table.items()}
+        return table
+
+
+def _same_for_all(values):
+    return values[0] if len(set(values)) == 1 else values
 
 
 def _number(value, name, where):
