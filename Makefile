@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Two workers: the suite is CPU-bound and the numeric libraries bring threads of their own.
 TEST_WORKERS ?= 2
+# One file for each part of the library.
+SMOKE := tests/test_anchor_clustering.py tests/test_bad_input.py tests/test_groups.py \
+	tests/test_metrics.py tests/test_model_file.py tests/tables tests/cli/test_fit_command.py \
+	tests/cli/test_predict_command.py tests/report/test_report_page.py
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench docs trust oldest clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
@@ -16,6 +20,17 @@ test: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level medium src
+
+# The oldest versions that pyproject.toml allows, in an environment of their own. That they call newer
+# libraries by deprecated names is not our doing.
+oldest: $(VENV)/.installed-test
+	rm -rf $(VENV)-oldest
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(BIN)/python .ci/oldest.py report | xargs $(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check "pandas==2.2.*" polars "pytest==8.2.*" pytest-timeout pytest-xdist hypothesis
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(VENV)-oldest/bin/python -m pytest -n $(TEST_WORKERS) -W default::DeprecationWarning $(SMOKE)
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
@@ -29,8 +44,13 @@ bench: $(VENV)/.installed-bench
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs build/docs
 
+# What the library promises when things go wrong, tried many times: docs/trust.md.
+trust: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/trust/trust.py
+
 clean:
-	rm -rf $(VENV) benchmarks/.venv-holisticai build dist docs/gallery docs/api/generated
+	rm -rf $(VENV) $(VENV)-oldest benchmarks/.venv-holisticai build dist docs/gallery \
+		docs/api/generated
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"fairanchor needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'

@@ -1,0 +1,317 @@
+"""Damaged and forged files for the readers: only the library's own errors may come out.
+
+Every batch of files is read in a child with limited memory, so that a reader that crashes, hangs or
+takes all memory is seen as what it is.
+"""
+
+import gzip
+import io
+import json
+import pickle
+import random
+import resource
+import warnings
+import zipfile
+from pathlib import Path
+
+import _children as children
+import numpy as np
+import pyarrow as pa
+from _interruptions import MEGABYTE, Tally
+from pyarrow import csv, feather, parquet
+
+N_ROWS = 120
+BATCH = 100
+ROOM = 1024 * MEGABYTE
+
+
+def example_table(rng):
+    """A small table with numbers, text, missing values and groups."""
+    numbers = rng.normal(size=(2, N_ROWS))
+    words = rng.choice(["red", "green", "déjà vu", None], N_ROWS).tolist()
+    groups = rng.choice(["a", "b"], N_ROWS).tolist()
+    return pa.table({"x": numbers[0], "y": numbers[1], "word": words, "group": groups})
+
+
+def csv_bytes(table):
+    buffer = io.BytesIO()
+    csv.write_csv(table, buffer)
+    return buffer.getvalue()
+
+
+def parquet_bytes(table, **options):
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, **options)
+    return buffer.getvalue()
+
+
+def arrow_bytes(table, **options):
+    buffer = io.BytesIO()
+    feather.write_feather(table, buffer, **options)
+    return buffer.getvalue()
+
+
+def example_files(table):
+    """Contents by name of the file."""
+    text = csv_bytes(table)
+    return {
+        "table.csv": text,
+        "table.tsv": text.replace(b",", b"\t"),
+        "table.csv.gz": gzip.compress(text, mtime=0),
+        "plain.parquet": parquet_bytes(table, compression="none", use_dictionary=False),
+        "packed.parquet": parquet_bytes(table),
+        "plain.arrow": arrow_bytes(table, compression="uncompressed"),
+        "packed.arrow": arrow_bytes(table, compression="lz4"),
+    }
+
+
+# What is done to a file.
+
+
+def flip(rng, content):
+    changed = bytearray(content)
+    for _ in range(rng.choice([1, 1, 2, 8, 40])):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def overwrite(rng, content):
+    """Numbers in headers that are as large or as small as numbers can be."""
+    changed = bytearray(content)
+    odd = rng.choice([b"\xff" * 4, b"\x00" * 8, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x80"])
+    start = rng.randrange(len(changed))
+    changed[start : start + len(odd)] = odd
+    return bytes(changed[: len(content)])
+
+
+def cut(rng, content):
+    return content[: rng.randrange(len(content))]
+
+
+def leave_out(rng, content):
+    start = rng.randrange(len(content))
+    return content[:start] + content[start + rng.randrange(1, 60) :]
+
+
+def repeat(rng, content):
+    start = rng.randrange(len(content))
+    stop = start + rng.randrange(1, 60)
+    return content[:stop] + content[start:stop] * rng.choice([1, 5, 200]) + content[stop:]
+
+
+def put_in(rng, content):
+    odd = [b'"', b"\r", b"\n\n\n", b"\x00", b"\xff\xfe", b"1e999", b",,,,,,", b"nan", b"-0x1p+3"]
+    start = rng.randrange(len(content))
+    return content[:start] + rng.choice(odd) + content[start:]
+
+
+def swap_ends(rng, content):
+    middle = rng.randrange(len(content))
+    return content[middle:] + content[:middle]
+
+
+MUTATIONS = (flip, flip, overwrite, cut, leave_out, repeat, put_in, swap_ends)
+
+
+def mutated(rng, content):
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        content = rng.choice(MUTATIONS)(rng, content) if content else b""
+    return content
+
+
+# Reading.
+
+
+def read_table(path):
+    """All that the commands do with a table before they cluster it."""
+    from fairanchor.tables._load import load_for_fit
+    from fairanchor.tables._missing import MissingPolicy
+    from fairanchor.tables._read import open_table
+    from fairanchor.tables._roles import choose_columns
+
+    table = open_table(path)
+    roles = choose_columns(table, sensitive=["group"], features=(), exclude=(), id_column=None)
+    policy = MissingPolicy.of(["own-group", "impute"])
+    loaded = load_for_fit(table, roles, policy, scale=True, min_group_size=0)
+    if not np.isfinite(loaded.X).all():
+        raise AssertionError("a table was read with numbers that are not finite")
+
+
+def read_model(path):
+    """A model file, and a prediction by it if it is accepted."""
+    from fairanchor import load_model
+
+    model = load_model(path)
+    groups = np.empty(5, dtype=object)
+    groups[:] = [model.groups_[0]] * 5
+    labels = model.predict(np.zeros((5, model.n_features_in_)), sensitive_features=groups.tolist())
+    if not 0 <= labels.min() <= labels.max() < model.n_clusters:
+        raise AssertionError(f"a model was read that predicts {labels}")
+
+
+def read_checkpoint(path):
+    """A checkpoint, as a resumed run reads it."""
+    from fairanchor.rows._journal import Journal
+
+    Journal(Path(path).parent, {"a": 1}, resume=True)
+
+
+def allowed_errors(read):
+    from fairanchor._model_archive import ModelFileError
+
+    return {read_model: ModelFileError}.get(read, ValueError)
+
+
+def read_batch(read, folder, name, contents, found):
+    """Read files one after the other; what came of each goes to the file ``found``, at once."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + ROOM
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+    path = Path(folder) / name
+    with Path(found).open("w") as file:
+        for content in contents:
+            path.write_bytes(content)
+            ending = ending_of(read, path, huge=len(content) > MEGABYTE)
+            print(ending[:300].replace("\n", " "), file=file, flush=True)
+
+
+def ending_of(read, path, *, huge):
+    """What comes of reading a file; only huge ones may be refused for lack of memory."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            read(path)
+    except allowed_errors(read) as error:
+        return "refused" if is_clear(error, path) else f"unclear: {error!r}"
+    except MemoryError as error:
+        return "refused for lack of memory" if huge else repr(error)
+    except BaseException as error:
+        return repr(error)
+    return "read"
+
+
+def is_clear(error, path):
+    """Whether an error says which file, or which of its columns, is at fault."""
+    text = str(error)
+    return type(error) is not UnicodeDecodeError and (str(path) in text or "column" in text)
+
+
+def fuzz(read, folder, name, content, number, seed=0):
+    """Read ``number`` damaged versions of one file.
+
+    Returns
+    -------
+    tally : Tally
+        How many were read and refused; violations are any other end, with the file kept beside.
+    """
+    rng, tally = random.Random(f"{name} {seed}"), Tally.empty()
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = [mutated(rng, content) for _ in range(number)]
+    read_all(read, folder, name, contents, tally)
+    return tally
+
+
+def read_all(read, folder, name, contents, tally):
+    while contents:
+        batch, contents = contents[:BATCH], contents[BATCH:]
+        ended = children.run(read_batch, read, folder, name, batch, folder / "found.txt",
+                             said=folder / "said.txt")  # fmt: skip
+        endings = (folder / "found.txt").read_text().splitlines()
+        if len(endings) < len(batch):  # the next one ended the child
+            endings.append(f"exit code {ended.code}: {ended.said[-200:]}")
+            contents = batch[len(endings) :] + contents
+        for content, ending in zip(batch, endings, strict=False):
+            if ending == "read" or ending.startswith("refused"):
+                tally.count(ending)
+                continue
+            tally.count("violation")
+            kept = folder / f"violation-{len(tally.violations)}-{name}"
+            kept.write_bytes(content)
+            tally.violations.append(f"{kept.name}: {ending}")
+
+
+# Forged files: well-formed, and made to harm.
+
+
+class Program:
+    """An object whose pickle runs a program when it is opened."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return exec, (f"open({str(self.path)!r}, 'w').close()",)
+
+
+def packed(entries, **options):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def header_of(shape):
+    buffer = io.BytesIO()
+    description = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, description)
+    return buffer.getvalue()
+
+
+def forged_models(model, trap):
+    """Model files made to run a program or to fill the memory; ``trap`` is what would appear."""
+    with zipfile.ZipFile(io.BytesIO(model)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(entries["model.json"])
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        yield pickle.dumps(Program(trap), protocol)
+    objects = io.BytesIO()
+    np.save(objects, np.array([Program(trap)], dtype=object), allow_pickle=True)
+    for name in entries:
+        yield packed(entries | {name: objects.getvalue()})
+        yield packed(entries | {name: pickle.dumps(Program(trap))})
+    for name in ("model.json", min(entries)):
+        yield packed(entries | {name: bytes(300 * MEGABYTE)})
+    for shape in ((2**40,), (2**31, 2**31), (0, 2**62), (10**18, 10**18)):
+        for name in entries:
+            if name.endswith(".npy"):
+                yield packed(entries | {name: header_of(shape)})
+    for key in ("n_anchors", "n_clusters", "n_features"):
+        for value in (2**31, 2**62, 10**30, -1, 1.5, "3", None, [3]):
+            text = json.dumps(manifest | {key: value}).encode()
+            yield packed(entries | {"model.json": text})
+    yield packed(entries | {"model.json": b"[" * 200_000})
+    yield packed(entries | {"../../escape": b"x"})
+
+
+def forged_checkpoints(trap):
+    """Archives for the reader of checkpoints."""
+    objects = io.BytesIO()
+    np.save(objects, np.array([Program(trap)], dtype=object), allow_pickle=True)
+    yield pickle.dumps(Program(trap))
+    yield packed({"journal.npy": objects.getvalue()})
+    yield packed({"journal.npy": header_of((2**45,))})
+    yield packed({"journal.npy": header_of((2**31,)) + bytes(2**24)})
+    yield packed({"journal.npy": header_of((2**25,)) + bytes(2**28)})
+
+
+def forged_tables(trap):
+    """Tables that are small on the disk and huge in memory, and things that are no tables."""
+    yield "bomb.csv.gz", gzip.compress(b"x,group\n" + bytes(3 * 2**30 // 2), mtime=0)
+    rows = b"1,a\n" * (3 * 2**28)
+    yield "rows.csv.gz", gzip.compress(b"x,group\n" + rows, 1, mtime=0)
+    yield "pickle.csv", pickle.dumps(Program(trap))
+    yield "pickle.parquet", pickle.dumps(Program(trap))
+    yield "rows.parquet", constant_parquet(128)
+
+
+def constant_parquet(n_groups):
+    """A small file that has a million rows, all alike, for each of its row groups."""
+    rows = pa.table({"x": np.zeros(2**20), "group": ["a"] * 2**20})
+    buffer = io.BytesIO()
+    with parquet.ParquetWriter(buffer, rows.schema, compression="zstd") as writer:
+        for _ in range(n_groups):
+            writer.write_table(rows, row_group_size=2**20)
+    return buffer.getvalue()

@@ -1,0 +1,233 @@
+"""What is promised when things go wrong: a few of the cases that ``benchmarks/trust`` tries."""
+
+import importlib
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+from fairanchor import AnchorFairClustering, FairKMeans
+
+FOLDERS = [Path(__file__).parents[1] / "benchmarks" / name for name in ("trust", ".")]
+
+
+def imported(name):
+    """A module of the scripts, which are no package."""
+    for folder in FOLDERS:
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+    return importlib.import_module(name)
+
+
+inputs, fuzzing, interruptions, trust, children = map(
+    imported, ["_inputs", "_fuzz", "_interruptions", "trust", "_children"]
+)
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="children are forked and limited as on Linux"
+)
+FEW = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+
+# Tables
+
+
+@pytest.mark.parametrize("name", inputs.ESTIMATORS)
+@FEW
+@given(case=inputs.cases())
+def test_every_table_is_clustered_or_refused_with_a_reason(name, case):
+    inputs.check_fit(name, case)
+
+
+@FEW
+@given(case=inputs.cases(), setting=st.sampled_from(inputs.SETTINGS))
+def test_every_setting_keeps_its_promises(case, setting):
+    inputs.check_fit("AnchorFairClustering", case, **setting)
+
+
+@settings(FEW, max_examples=100)
+@given(case=inputs.cases(most_rows=200), seed=st.integers(0, 1000))
+def test_every_measure_is_in_its_range_or_refused_with_a_reason(case, seed):
+    inputs.check_metrics(case, np.random.default_rng(seed))
+
+
+MANY_GROUPS = {
+    "AnchorFairClustering": (
+        AnchorFairClustering(3, clusterer=FairKMeans(n_init=1), refine=2),
+        200,
+    ),
+    "FairKMeans": (FairKMeans(3, n_init=1, max_iter=3), 2_000),
+}
+
+
+@pytest.mark.parametrize("name", MANY_GROUPS)
+def test_many_groups_of_one_row_or_two_are_counted_exactly(name):
+    """All clusters get what they are due, to the row."""
+    estimator, n_groups = MANY_GROUPS[name]
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 3, size=n_groups)))
+    X = rng.normal(size=(len(groups), 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the refinement that ends early: said, and not the point
+        model = estimator.set_params(random_state=0).fit(X, sensitive_features=groups)
+    table = np.zeros((3, n_groups))
+    np.add.at(table, (model.labels_, groups), 1)
+    np.testing.assert_array_equal(model.counts_, table)
+    assert np.abs(table - model.targets_).max() < 1
+
+
+class TestTheChecksThemselves:
+    """A check that accepts everything would prove nothing."""
+
+    case = inputs.Case(np.eye(4), np.array([0, 0, 1, 1]), 2, None, None)
+
+    def model(self, **changed):
+        model = FairKMeans(2, random_state=0).fit(self.case.X, sensitive_features=self.case.groups)
+        for name, value in changed.items():
+            setattr(model, name, value)
+        return model
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"labels_": np.array([0, 0, 1], dtype=np.int32)},
+            {"labels_": np.array([0, 0, 1, 2], dtype=np.int32)},
+            {"labels_": np.array([0.0, 0.0, 1.0, np.nan])},
+            {"counts_": np.array([[2, 2], [0, 0]])},
+        ],
+    )
+    def test_wrong_labels_and_counts_are_seen(self, changed):
+        inputs.check_labels("FairKMeans", self.model(), self.case, {})
+        with pytest.raises(inputs.Violation):
+            inputs.check_labels("FairKMeans", self.model(**changed), self.case, {})
+
+    def test_missed_targets_and_odd_numbers_are_seen(self):
+        inputs.check_exact(self.model(), self.case, {})
+        for changed in ({"worst_violation_": 1.0}, {"inertia_": np.nan}):
+            with pytest.raises(inputs.Violation):
+                inputs.check_exact(self.model(**changed), self.case, {})
+
+    def test_errors_that_nobody_meant_are_seen(self):
+        with pytest.raises(ValueError, match="broadcast") as caught:
+            np.ones(3) + np.ones(4)
+        with pytest.raises(inputs.Violation, match="not raised on purpose"):
+            inputs.check_error(caught.value)
+
+    def test_accepted_rubbish_is_seen(self):
+        case = inputs.Case(np.eye(4), np.array([0, 0, 1, 1]), 2, None, "words")
+        with pytest.raises(inputs.Violation, match="was accepted"):
+            inputs.check_fit("FairKMeans", case)
+
+
+# Files
+
+
+@pytest.fixture
+def scene_of(tmp_path):
+    return lambda rows: interruptions.Scene(tmp_path, rows)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "plain.parquet", "packed.arrow"])
+def test_damaged_tables_are_read_or_refused(name, tmp_path):
+    content = fuzzing.example_files(fuzzing.example_table(np.random.default_rng(0)))[name]
+    tally = fuzzing.fuzz(fuzzing.read_table, tmp_path, name, content, 100)
+    assert tally.violations == []
+    assert tally.endings["refused"] > 20
+
+
+def test_forged_models_are_refused_and_run_nothing(tmp_path):
+    records = list(trust.try_models(tmp_path, 60))
+    assert [record["first_violations"] for record in records] == [[], []]
+    assert records[1]["endings"] == {"refused": records[1]["tried"]}
+    assert records[1]["tried"] > 100
+
+
+def test_forged_checkpoints_are_refused_and_run_nothing(tmp_path):
+    records = list(trust.try_checkpoints(tmp_path, 60))
+    assert [record["violations"] for record in records] == [0, 0]
+
+
+def crash(path):
+    """A reader that ends the process."""
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_reader_that_ends_the_process_is_seen(tmp_path):
+    tally = fuzzing.fuzz(crash, tmp_path, "table.csv", b"x,y\n1,2\n", 3)
+    assert len(tally.violations) == 3
+    assert "exit code -9" in tally.violations[0]
+
+
+# Kills, and too little of everything
+
+
+def test_a_killed_run_leaves_the_old_files_or_whole_new_ones(scene_of):
+    tally = interruptions.kills(scene_of(20_000), 8, seed=1)
+    assert tally.violations == []
+    assert tally.endings["killed"] > 0
+
+
+def test_a_half_written_file_would_be_seen(scene_of):
+    scene = scene_of(500)
+    (scene.folder / "labels.csv").write_bytes(scene.whole["labels.csv"][:-1])
+    assert scene.wrong() == ["labels.csv is neither the old file nor a whole one"]
+
+
+def test_a_full_disk_leaves_the_old_files_and_says_so_in_one_line(scene_of):
+    tally = interruptions.full_disks(scene_of(500), 4)
+    assert tally.violations == []
+    assert tally.endings["refused in one line"] >= 4
+
+
+def test_too_little_memory_leaves_the_old_files_and_says_so_in_one_line(scene_of):
+    scene = scene_of(20_000)
+    ended = scene.run(children.command_with_little_memory, 0)
+    assert ended.code == 1, ended.said
+    assert interruptions.ill_mannered("run", ended) == []
+    assert "not enough memory" in ended.said
+    assert scene.wrong() == []
+
+
+def test_a_killed_run_goes_on_to_the_labels_of_an_undisturbed_one(tmp_path):
+    tally = interruptions.resumed_runs(tmp_path, 1, rows=3_000)
+    assert tally.violations == []
+
+
+# Certificates
+
+
+def test_every_fit_has_its_certificates_and_a_failure_is_announced():
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(500, 3)), rng.integers(0, 3, size=500)
+    model = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    assert model.converged_
+    assert model.mass_error_ <= 1e-3 * 500
+    assert model.worst_violation_ < 1
+    assert abs(model.duality_gap_) < 1e-2 * model.inertia_
+    impatient = AnchorFairClustering(3, max_iter=1, tol=1e-14, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="did not converge|mass error"):
+        impatient.fit(X, sensitive_features=groups)
+    assert not impatient.converged_
+    assert impatient.mass_error_ > 1e-14
+
+
+def test_a_quick_run_of_the_script_leaves_its_figures(tmp_path, capsys):
+    parts = ["inputs", "disk"]
+    arguments = ["--quick", "--only", *parts, "--inputs", "3", "--results", str(tmp_path)]
+    assert trust.main(arguments) == 0
+    document = json.loads((tmp_path / "trust.json").read_text())
+    assert {record["part"] for record in document["records"]} == set(parts)
+    assert all(record["violations"] == 0 for record in document["records"])
+    assert str(tmp_path) not in json.dumps(document)
+    assert "violations" in capsys.readouterr().out
