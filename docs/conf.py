@@ -26,7 +26,12 @@ extensions = [
     "native_math",
 ]
 root_doc = "index"
-exclude_patterns = ["**/sg_execution_times.rst", "gallery/backreferences", "**/*.ipynb"]
+exclude_patterns = [
+    "sg_execution_times.rst",
+    "gallery/sg_execution_times.rst",
+    "gallery/backreferences",
+    "**/*.ipynb",
+]
 templates_path = ["_templates"]
 # Single backquotes in docstrings name objects; those that are documented become links.
 default_role = "obj"
