@@ -80,6 +80,7 @@ class AnchorFairClustering(_FairClusterer):
         missing_groups: Literal["error", "own_group"] = "error",
         unknown_groups: Literal["error", "blind"] = "error",
         solver: Literal["newton", "admm"] = "newton",
+        graph_rows: Literal["auto", "all"] = "auto",
         max_iter: int | None = None,
         tol: float = 0.001,
         n_jobs: int | None = None,

@@ -9,6 +9,7 @@ import resource
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from fairanchor import AnchorFairClustering
 from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
+from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, time_left
 
 # Their examples take minutes, or want the paper's tables.
 SLOW = {"demo", "reproduce"}
@@ -139,10 +141,10 @@ def test_errors_show_where_they_happened_on_request(folder, run, monkeypatch):
 STEP = "with run.step('fit', 'Clustering 900 rows'): pass"
 
 
-def output_on_a_terminal(*, quiet=False, **environment):
+def output_on_a_terminal(*, quiet=False, step=STEP, **environment):
     """What a step of a command writes to standard error when that is a terminal."""
     leader, follower = pty.openpty()
-    code = f"from fairanchor.cli._common import Run\nrun = Run({quiet})\n{STEP}"
+    code = f"from fairanchor.cli._common import Run\nrun = Run({quiet})\n{step}"
     environment = os.environ | {"TERM": "xterm"} | environment
     process = subprocess.Popen([sys.executable, "-c", code], stderr=follower, env=environment)
     os.close(follower)
@@ -168,6 +170,42 @@ def test_progress_is_shown_on_a_terminal_only(folder, run):
     elsewhere = run(*FIT).stderr
     assert "Clustering 900 rows" not in elsewhere
     assert "\x1b" not in elsewhere
+
+
+def test_a_terminal_is_told_how_long_a_step_will_take():
+    step = "with run.step('fit', 'Clustering', expected=42.4): pass"
+    assert "about 42 s left" in output_on_a_terminal(step=step)
+    assert "left" not in output_on_a_terminal()
+
+
+@pytest.mark.parametrize(
+    ("expected", "elapsed", "words"),
+    [
+        (10.0, 2.0, "about 8 s left"),
+        (600.0, 60.0, "about 9 min left"),
+        (10.0, 9.5, "nearly done"),
+        (10.0, 12.0, "nearly done"),
+        (10.0, 17.0, "longer than expected"),
+    ],
+)
+def test_time_left_is_said_roughly_and_never_negative(expected, elapsed, words):
+    assert time_left(expected, elapsed) == words
+
+
+def test_expected_times_grow_with_the_work(tmp_path):
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    small.write_text("number\n1\n")
+    large.write_text("number\n" + "1\n" * 200_000)
+    assert seconds_to_read(str(tmp_path / "none.csv")) is None
+    assert seconds_to_read(str(small)) < seconds_to_read(str(large))
+    few, many = (
+        SimpleNamespace(X=np.empty((n, 3)), grouping=SimpleNamespace(sizes=np.array([n, n])))
+        for n in (10, 10_000_000)
+    )
+    assert seconds_to_fit(few, 5, "fair_kmeans") < 2.0
+    assert seconds_to_fit(few, 5, "fair_kmeans") < seconds_to_fit(many, 5, "fair_kmeans")
+    assert seconds_to_fit(many, 5, "fair_kmeans") < seconds_to_fit(many, 50, "fair_kmeans")
+    assert seconds_to_fit(many, 5, "fair_kmeans") < seconds_to_fit(many, 5, "spfc")
 
 
 def test_no_color_is_respected():

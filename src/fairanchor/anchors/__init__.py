@@ -5,6 +5,7 @@ the method up and weighs what each anchor stands for. What is done with anchors 
 are labelled in `clusterers/_on_anchors.py`, and rows are written as mixtures of them in `graph`.
 """
 
+from fairanchor.anchors._quotas import auto_n_anchors
 from fairanchor.anchors._select import (
     Anchors,
     anchor_seats,
@@ -13,4 +14,11 @@ from fairanchor.anchors._select import (
     select_anchors,
 )
 
-__all__ = ["Anchors", "anchor_seats", "nearest_anchor_finder", "rows_to_draw", "select_anchors"]
+__all__ = [
+    "Anchors",
+    "anchor_seats",
+    "auto_n_anchors",
+    "nearest_anchor_finder",
+    "rows_to_draw",
+    "select_anchors",
+]

@@ -23,6 +23,7 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
+from fairanchor.cli._progress import seconds_to_read
 
 MOST_CELLS = 20_000_000
 
@@ -80,7 +81,7 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     run = Run(quiet)
     check_outputs(None, report, force=force, inputs=[labels, options["data"]])
     _check_request(labels, report, options)
-    with run.step("read", f"Reading {show_source(labels)}"):
+    with run.step("read", f"Reading {show_source(labels)}", expected=seconds_to_read(labels)):
         clusters, groups, n_without = _load(labels, options)
     if n_without:
         run.say(f"Not counted: {count_rows(n_without)} without a cluster or a group.")

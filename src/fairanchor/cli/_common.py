@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 import click
 
 from fairanchor.cli._errors import printable
+from fairanchor.cli._progress import draws, pass_bars, step_bar
 from fairanchor.tables._wording import counted
 
 NOT_CONVERGED = 3
@@ -206,8 +207,11 @@ class Run:
             click.echo("\n".join(map(printable, message.split("\n"))), err=True)
 
     @contextmanager
-    def step(self, name, description, *, spin=True):
-        """Time a part of the work; on a terminal, show that it goes on; repeat its warnings."""
+    def step(self, name, description, *, expected=None, bar=True):
+        """Time a part of the work; on a terminal, show that it goes on; repeat its warnings.
+
+        With the ``expected`` number of seconds also how long it still takes.
+        """
         start = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -215,7 +219,7 @@ class Run:
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             try:
-                with self._spinner(description) if spin else nullcontext():
+                with self._bar(description, expected) if bar else nullcontext():
                     yield
             finally:
                 self.timings[name] = round(time.perf_counter() - start, 4)
@@ -227,11 +231,11 @@ class Run:
 
         On a terminal every pass has a bar, elsewhere it is a line when it ends.
         """
-        with self.step(name, description, spin=False):
+        with self.step(name, description, bar=False):
             if self.quiet:
                 yield None
             elif draws(sys.stderr):
-                with _pass_bars(description) as show:
+                with pass_bars(description) as show:
                     yield show
             else:
                 yield lambda title, done, total: done == total and self.say(f"  pass: {title}")
@@ -241,59 +245,10 @@ class Run:
             self.warnings.append(message)
             click.echo(f"Warning: {printable(message)}", err=True)
 
-    @contextmanager
-    def _spinner(self, description):
+    def _bar(self, description, expected):
         if self.quiet or not draws(sys.stderr):
-            yield
-            return
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            progress.add_task(printable(description), total=None)
-            yield
-
-
-@contextmanager
-def _pass_bars(description):
-    """A bar on the terminal, which starts anew with every pass."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(printable(description), total=None)
-
-        def show(title, done, total):
-            if done == 1:
-                progress.reset(task)
-            text = printable(f"{description}: {title}")
-            progress.update(task, description=text, completed=done, total=total)
-
-        yield show
-
-
-def draws(stream):
-    """Whether a stream is a terminal that can draw a line again."""
-    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+            return nullcontext()
+        return step_bar(description, expected)
 
 
 def print_result(lines):

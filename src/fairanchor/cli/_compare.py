@@ -29,6 +29,7 @@ from fairanchor.cli._comparison import (
     warm_up,
 )
 from fairanchor.cli._path import check_path_options, compare_path
+from fairanchor.cli._progress import seconds_to_fit, seconds_to_read
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -101,7 +102,7 @@ def compare(context, source, output, as_json, methods, path, tolerances, force, 
     run = Run(quiet)
     check_outputs(None, output, force=force, inputs=[source])
     _check_picture(output)
-    with run.step("read", f"Reading {show_source(source)}"):
+    with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
         loaded = load_table(source, options)
     run.say(
         f"{show_source(source)}: {count_rows(len(loaded.X))}, {loaded.preprocessing.describe()}."
@@ -136,7 +137,9 @@ def _run_all(run, methods, loaded, options):
         warm_up(methods, seed)
     records = []
     for method in methods:
-        with run.step(method, f"{method} ({len(records) + 1} of {len(methods)})"):
+        expected = seconds_to_fit(loaded, n_clusters, method.removeprefix("anchors+"))
+        title = f"{method} ({len(records) + 1} of {len(methods)})"
+        with run.step(method, title, expected=expected):
             records.append(measured(method, loaded, n_clusters, seed, jobs))
     relate_costs(records)
     return records

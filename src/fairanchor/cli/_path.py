@@ -6,8 +6,11 @@ import click
 
 from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result
 from fairanchor.cli._comparison import head_of_summary, named_groups
+from fairanchor.cli._progress import seconds_to_fit
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+# What a tolerance takes, with its starts, against a fit that begins at anchors.
+FITS_PER_TOLERANCE = 4
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
 
 
@@ -25,7 +28,11 @@ def compare_path(run, source, loaded, options, tolerances, output, as_json, forc
     from fairanchor._fairness_path import fairness_path, suggest_tolerance
 
     tolerances = tolerances or TOLERANCES
-    with run.step("path", f"Fair k-means for {len(set(tolerances))} tolerances"):
+    n_fits = len(set(tolerances))
+    expected = (
+        n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"], "fair_kmeans")
+    )
+    with run.step("path", f"Fair k-means for {n_fits} tolerances", expected=expected):
         start = time.perf_counter()
         path = fairness_path(
             loaded.X,

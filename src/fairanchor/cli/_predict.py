@@ -20,6 +20,7 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
+from fairanchor.cli._progress import seconds_to_label, seconds_to_read, seconds_to_write
 
 
 @click.command(
@@ -68,7 +69,7 @@ def predict(model, source, output, as_json, force, quiet, **options):
     check_outputs(output, force=force, inputs=[source, model])
     if output is not None:
         check_format(output)
-    with run.step("read", f"Reading {show_source(source)}"):
+    with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
         estimator = _load_model(model, options)
         loaded = _load(source, estimator, options)
         _check_groups(loaded, estimator)
@@ -76,10 +77,11 @@ def predict(model, source, output, as_json, force, quiet, **options):
         run.say(
             f"Left out: {count_rows(loaded.n_dropped)} with missing values; they get no cluster."
         )
-    with run.step("predict", f"Labelling {count_rows(len(loaded.X))}"):
+    n_rows = len(loaded.X)
+    with run.step("predict", f"Labelling {count_rows(n_rows)}", expected=seconds_to_label(n_rows)):
         labels, table = _label(estimator, loaded, options)
     if output is not None:
-        with run.step("write", f"Writing {output}"):
+        with run.step("write", f"Writing {output}", expected=seconds_to_write(n_rows)):
             _write(table, output, force)
     summary = _summary(source, model, loaded, estimator, labels, run)
     _say_composition(run, summary)

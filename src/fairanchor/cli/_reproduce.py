@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from fairanchor.cli._common import FiniteRange, draws, print_result
+from fairanchor.cli._common import FiniteRange, print_result
 from fairanchor.cli._errors import errors_as_one_line
+from fairanchor.cli._progress import draws
 
 TABLES = ("2", "3", "4", "5")
 FIGURES = ("alpha", "anchors", "convergence")
