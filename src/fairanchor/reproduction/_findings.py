@@ -1,5 +1,7 @@
 """The findings as a Markdown page, every number of which comes from the records."""
 
+from statistics import median
+
 from fairanchor import __version__
 from fairanchor.reproduction import _data
 from fairanchor.reproduction._cells import QUICK
@@ -53,6 +55,7 @@ def render_findings(settings, outcome, records):
         "n_cells": sum(number.is_cell for number in published),
         "n_summaries": sum(not number.is_cell for number in published),
         "promises": promises(records),
+        "constants": constants(records, outcome.shapes),
         "comparisons": compared,
         "below": [discussion(line, records) for line in compared if not line["reached"]],
         "largest": largest_lines(records),
@@ -104,6 +107,52 @@ def _find(records, row, metric, block, selection, variant):
         if same and found == [table, metric, block, selection, variant]:
             return record["value"]
     return None
+
+
+def constants(records, shapes):
+    """What one setting for all tables and methods costs, against the label-free choice for each.
+
+    Returns
+    -------
+    found : dict or None
+        ``alphas``, and ``lines`` with the anchors per group and the median ratio of costs for
+        each alpha; ``defaults``, the same for the library's defaults; ``n_grids``. None if no
+        grid was run.
+    """
+    ours = [r for r in records if r["block"] == "ours" and r["where"] == "framework"]
+    ratios, default_ratios, n_grids = {}, [], 0
+    chosen = [r for r in ours if r["table"] == "2" and r.get("selection") == "grid_label_free"]
+    for best in (r for r in chosen if r["metric"] == "cost" and r["status"] == "done"):
+        key = (best["dataset"], best["method"])
+        same = [r for r in ours if (r["dataset"], r["method"]) == key and r["status"] == "done"]
+        n_grids += 1
+        for point in (r for r in same if r["table"] == "grid" and r["metric"] == "cost"):
+            per_group = point["n_anchors"] // shapes[best["dataset"]].n_groups
+            ratio = point["value"] / best["value"]
+            ratios.setdefault((per_group, point["alpha"]), []).append(ratio)
+        default_ratios += [
+            r["value"] / best["value"]
+            for r in same
+            if (r["table"], r["metric"], r.get("selection")) == ("2", "cost", "defaults")
+        ]
+    if not ratios or not default_ratios:
+        return None
+    alphas = sorted({alpha for _, alpha in ratios})
+    lines = [
+        (per_group, [_median_text(ratios.get((per_group, alpha))) for alpha in alphas])
+        for per_group in sorted({per_group for per_group, _ in ratios})
+    ]
+    return {
+        "alphas": alphas,
+        "lines": lines,
+        "defaults": _median_text(default_ratios),
+        "worst": f"{max(default_ratios):.3f}",
+        "n_grids": n_grids,
+    }
+
+
+def _median_text(values):
+    return "" if not values else f"{median(values):.3f}"
 
 
 def largest_lines(records):

@@ -152,12 +152,18 @@ def _served(cell, settings, pipe):
         if seconds is not None and seconds > settings.patience:
             return {
                 "status": "not run",
-                "message": f"would take about {readable(seconds)} by a pilot on fewer rows, the "
-                f"limit is {settings.time_limit:g} s",
+                "message": f"would take about {readable(seconds)} by a pilot on fewer rows, more "
+                f"than {_what_is_waited_for(settings)}",
                 "estimated_seconds": seconds,
             }
     pipe.send("started")
     return measure_cell(cell, settings, n_jobs)
+
+
+def _what_is_waited_for(settings):
+    if settings.patience < settings.time_limit:
+        return f"the {settings.patience:g} s that were waited for (--patience)"
+    return f"the limit of {settings.time_limit:g} s"
 
 
 def pilot_estimate(cell, settings):
