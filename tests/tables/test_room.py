@@ -68,6 +68,22 @@ def test_reading_is_refused_where_memory_is_short(tmp_path, monkeypatch):
         open_table(tmp_path / "t.csv")
 
 
+def test_unpacking_is_refused_where_memory_is_short(tmp_path, monkeypatch):
+    path = packed(tmp_path / "t.csv.gz", b"x,g\n" + b"1,a\n" * 1_000_000)
+    source = open_table(path)
+    looked = []
+
+    def short(n_bytes, title):
+        looked.append(n_bytes)
+        if n_bytes > 1_000_000:
+            raise MemoryError(f"Reading {title} takes more")
+
+    monkeypatch.setattr(_room, "check_spare", short)
+    with pytest.raises(MemoryError, match=r"t.csv.gz takes more"):
+        source.read(["x"])
+    assert max(looked) < 2_000_000  # half of 4,000,004, and not all was unpacked
+
+
 def test_a_limit_of_the_process_counts(monkeypatch):
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

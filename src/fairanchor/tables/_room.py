@@ -41,6 +41,8 @@ class _Unpacking:
                 f"{self._title} unpacks to more than {self._limit:,} bytes, {LARGEST_RATIO} times "
                 "its size: this is no table. If it is one, unpack it first."
             )
+        # Of a plain file this is known beforehand; here, half of it has been taken already.
+        check_spare(self._n_bytes // 2, self._title)
         return block
 
 
