@@ -266,3 +266,15 @@ def test_fewer_clusters_than_asked_are_split_with_a_warning():
     with pytest.warns(FairnessWarning, match="returned 1 clusters of anchors"):
         model.fit(NORMAL, sensitive_features=GROUPS)
     assert model.n_clusters_found_ == 3
+
+
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_a_group_without_weight_is_labelled_within_a_tolerance(estimator):
+    X, groups = np.ones((3, 1)), np.array([0, 0, 1])
+    weights = np.array([1.9, 0.9, 0.0])
+    model = estimator(3, tolerance=0.3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # clusters without a row, small ones: not the point
+        model.fit(X, sensitive_features=groups, sample_weight=weights)
+    assert set(model.labels_) <= {0, 1, 2}
+    np.testing.assert_allclose(model.counts_.sum(axis=0), [2.8, 0.0])

@@ -231,3 +231,11 @@ def test_a_quick_run_of_the_script_leaves_its_figures(tmp_path, capsys):
     assert all(record["violations"] == 0 for record in document["records"])
     assert str(tmp_path) not in json.dumps(document)
     assert "violations" in capsys.readouterr().out
+
+
+def test_the_page_has_the_figures_of_the_results():
+    root = Path(__file__).parents[1]
+    records = json.loads((root / "benchmarks" / "results" / "trust.json").read_text())["records"]
+    assert {record["part"] for record in records} == set(trust.PARTS)
+    assert sum(record["violations"] for record in records) == 0
+    assert trust.page_table(records) in (root / "docs" / "trust.md").read_text()

@@ -172,12 +172,12 @@ def read_batch(read, folder, name, contents, found):
     with Path(found).open("w") as file:
         for content in contents:
             path.write_bytes(content)
-            ending = ending_of(read, path, huge=len(content) > MEGABYTE)
+            ending = ending_of(read, path, huge=len(contents) == 1)
             print(ending[:300].replace("\n", " "), file=file, flush=True)
 
 
 def ending_of(read, path, *, huge):
-    """What comes of reading a file; only huge ones may be refused for lack of memory."""
+    """What comes of reading a file; only one made to be huge may lack memory."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -193,7 +193,8 @@ class _Problem:
             totals, prices = self._whole_table(relaxed, multipliers[1])
         else:
             totals, prices = np.maximum(relaxed.table, 0.0), relaxed.prices
-            totals *= self.rows.group_sizes / totals.sum(axis=0)
+            columns = totals.sum(axis=0)  # zero for a group whose rows have no weight
+            totals *= self.rows.group_sizes / np.where(columns > 0, columns, 1.0)
         return self._label(totals, prices, relaxed.bound, multipliers)
 
     def _whole_table(self, relaxed, net):
