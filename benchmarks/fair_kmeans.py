@@ -132,7 +132,7 @@ def one_fair_assignment(X, groups, plain):
     scores = -squared_distances(X, plain.cluster_centers_)
     free = free_sizes(scores, codes, np.ones(len(X)), len(group_sizes)).sizes
     labels, costs = [], []
-    for sizes in (free, np.bincount(plain.labels_, minlength=N_CLUSTERS)):
+    for sizes in (free, np.bincount(plain.labels_, minlength=len(plain.cluster_centers_))):
         counts = proportional_counts(largest_remainder(sizes, len(X)), group_sizes)
         labels.append(transport(scores, codes, counts).labels)
         costs.append(cost_of(X, labels[-1], plain.cluster_centers_))

@@ -63,7 +63,9 @@ class StopAt:
 
 def run(folder, checkpoint=None, *, resume=False, progress=None, features=None, **parameters):
     """Fit a model with a checkpoint."""
-    model = AnchorFairClustering(**({"n_clusters": 3, "random_state": 0} | parameters))
+    # All rows, so that every kind of pass is there.
+    given = {"n_clusters": 3, "graph_rows": "all", "random_state": 0}
+    model = AnchorFairClustering(**(given | parameters))
     journal = None if checkpoint is None else partial(Journal, checkpoint, resume=resume)
     dataset = ds.dataset(folder, format="parquet")
     table = FileTable(dataset, features, checkpoint=journal, progress=progress)
@@ -149,7 +151,7 @@ table = FileTable(
     checkpoint=partial(Journal, checkpoint, resume=resume == "resume"),
     progress=progress,
 )
-model = AnchorFairClustering(3, random_state=0).fit(table, sensitive_features="g")
+model = AnchorFairClustering(3, graph_rows="all", random_state=0).fit(table, sensitive_features="g")
 model.write_labels(out)
 """
 

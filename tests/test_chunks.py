@@ -84,6 +84,7 @@ SETTINGS = {
     "random anchors": {"anchors": "random", "n_anchors": 50},
     "given anchors": {"anchors": np.arange(5, N_ROWS, 61), "refine": 3},
     "one step": {"refine": 1},
+    "graph of all rows": {"graph_rows": "all"},
     "anchors' composition": {"fairness": "anchors", "refine": 2},
     "small alpha": {"alpha": 0.01, "refine": 0, "tol": 1e-6},
     "two threads": {"n_jobs": 2},
@@ -405,7 +406,8 @@ def test_each_gives_every_chunk_its_argument_in_order(rows):
 def test_every_chunk_of_every_pass_is_reported(stored):
     seen = []
     table = FileTable(stored[2], progress=lambda *step: seen.append(step))
-    model = AnchorFairClustering(3, random_state=0).fit(table, sensitive_features="g")
+    model = AnchorFairClustering(3, graph_rows="all", random_state=0)
+    model.fit(table, sensitive_features="g")
     list(model.iter_labels())
     titles = [title for title, done, _ in seen if done == 1]
     assert titles[0] == "first look"

@@ -110,7 +110,8 @@ def dask_frame(parts, meta=None):
     return dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
 
 
-MODEL = AnchorFairClustering(3, random_state=0)
+# All rows, so that every kind of pass is there.
+MODEL = AnchorFairClustering(3, graph_rows="all", random_state=0)
 
 
 @pytest.fixture(scope="module")

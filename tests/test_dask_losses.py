@@ -31,7 +31,7 @@ pytestmark = pytest.mark.xdist_group("dask")
 
 N_ROWS = 2_000
 CHUNK_ROWS = 350
-MODEL = AnchorFairClustering(3, random_state=0)
+MODEL = AnchorFairClustering(3, graph_rows="all", random_state=0)
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ table = FileTable(
     ds.dataset(sys.argv[1], format="parquet"), client=Client(sys.argv[2]),
     checkpoint=partial(Journal, sys.argv[3]), progress=progress,
 )
-AnchorFairClustering(3, random_state=0).fit(table, sensitive_features="g")
+AnchorFairClustering(3, graph_rows="all", random_state=0).fit(table, sensitive_features="g")
 """
 
 

@@ -188,7 +188,7 @@ def test_a_subset_without_rows_can_be_swept(n_jobs):
 def test_threads_that_could_not_begin_are_refused(monkeypatch):
     """Python waits without end for a thread that has no memory to begin."""
     monkeypatch.setattr(memory, "THREAD_BYTES", 2**60)
-    rows = make_rows(3 * BLOCK_ROWS, n_jobs=2)
+    rows = make_rows(9 * BLOCK_ROWS, n_jobs=2)
     with pytest.raises(MemoryError, match=r"2 threads need .* MB to begin with.*n_jobs=1"):
         rows.sum(lambda block: (np.ones(1),))
-    assert make_rows(3 * BLOCK_ROWS, n_jobs=1).sum(lambda block: (np.ones(1),))[0] == 3
+    assert make_rows(9 * BLOCK_ROWS, n_jobs=1).sum(lambda block: (np.ones(1),))[0] == 9

@@ -27,6 +27,7 @@ SHOWN_BY = {
     "cli/_fit_folder.py": {"fit"},
     "tables/_csv.py": READING,
     "tables/_from_chunks.py": {"fit"},
+    "cli/_targets.py": {"fit"},
     "tables/_grouping.py": READING,
     "tables/_grouping.py:_check_number": {*FITTING, "audit"},
     "tables/_load.py": {"fit", "predict"},
