@@ -127,7 +127,7 @@ FORGED = {
     "a boolean size": (set_to("n_anchors", True), "n_anchors is True"),
     "huge": (set_to("n_anchors", 10**12), "n_anchors is 1,000,000,000,000, at most"),
     "odd supports": (set_to("n_supports", 7), "n_supports is 7, expected 0, 1 or 60"),
-    "old version": (set_to("format_version", 0), "format_version is 0, expected 1"),
+    "old version": (set_to("format_version", 0), "format_version is 0, expected 2"),
     "labels out of range": (set_cell("model.anchor_labels", 3, 7), "goes from 0 to 7, expected 0"),
     "negative labels": (set_cell("anchor_labels_", 3, -1), "goes from -1 to 2, expected 0 to 2"),
     "not finite": (set_cell("model.centers", (0, 0), np.nan), "not finite"),

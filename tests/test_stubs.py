@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,31 @@ def test_methods_have_the_parameters_of_their_types():
             if not name.startswith(("_", "set_")) and callable(getattr(value, "__func__", value))
         }
         assert own <= set(methods), title
+
+
+def attributes_of(stub):
+    """Attributes of the classes of a stub, with those of their bases."""
+    classes = {node.name: node for node in stub if isinstance(node, ast.ClassDef)}
+
+    def declared(node):
+        own = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
+        bases = [classes[base.id] for base in node.bases if base.id in classes]
+        return own.union(*map(declared, bases))
+
+    return {name: declared(node) for name, node in classes.items()}
+
+
+def test_every_documented_attribute_has_its_type():
+    typed = attributes_of(stub_of("__init__"))
+    for title in public(stub_of("__init__"), ast.ClassDef):
+        text = inspect.getdoc(getattr(fairanchor, title))
+        section = re.search(r"^Attributes\n-+\n(.*?)(?:^\w+\n-+\n|\Z)", text + "\n", re.M | re.S)
+        if section is None:
+            continue
+        lines = re.findall(r"^(\w[\w, ]*) : ", section.group(1), re.M)
+        documented = {name.strip() for line in lines for name in line.split(",")}
+        assert documented, title
+        assert documented <= typed[title], title
 
 
 def test_the_types_are_installed():

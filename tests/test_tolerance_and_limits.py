@@ -93,7 +93,8 @@ def test_equal_weights_and_units_of_the_features_change_nothing(people):
     model.fit(X * 2.0**30, sensitive_features=frame["race"], sample_weight=np.full(len(X), 0.5))
     assert_array_equal(model.labels_, expected.labels_)
     assert_allclose(model.counts_, 0.5 * expected.counts_)
-    assert_allclose(model.assignment_gap_, expected.assignment_gap_ * 2.0**60, rtol=1e-6)
+    gap = 0.5 * expected.assignment_gap_ * 2.0**60
+    assert_allclose(model.assignment_gap_, gap, rtol=1e-6)
 
 
 def test_unequal_weights_are_within_the_tolerance_up_to_a_few_rows(people):
@@ -366,3 +367,27 @@ def test_bad_requests_are_refused_with_what_was_asked(people, settings, message)
 def test_bad_requests_for_several_attributes_are_refused(people, settings, message):
     with pytest.raises(ValueError, match=message):
         fit(people, None, attributes="separate", **settings)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"tolerance": 0.05},
+        {"fairness": FairnessTargets(lower={"b": 0.05}, upper={"b": 0.3}, min_size=2_000)},
+    ],
+    ids=["tolerance", "limits"],
+)
+def test_limits_hold_on_a_table_large_enough_for_samples(request_):
+    """Its groups are unequal: a sample that gave them equal weights could not meet any share."""
+    rng = np.random.default_rng(0)
+    groups = np.where(rng.random(37_000) < 0.1, "b", "a")
+    X = rng.normal(size=(len(groups), 3)) + 2.0 * (groups == "b")[:, None] * rng.random(3)
+    model = AnchorFairClustering(2, n_anchors=8, random_state=0, **request_)
+    model.fit(X, sensitive_features=groups)
+    assert model.n_graph_rows_ < len(X)
+    assert model.worst_violation_ == 0
+    shares = model.counts_[:, 1] / model.counts_.sum(axis=1)
+    of_all = np.mean(groups == "b")
+    low, high = (0.95 * of_all, of_all / 0.95) if "tolerance" in request_ else (0.05, 0.3)
+    assert (shares >= low - 1e-12).all()
+    assert (shares <= high + 1e-12).all()

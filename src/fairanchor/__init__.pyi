@@ -41,6 +41,9 @@ class _FairClusterer(_Estimator):
     ) -> NDArray[np.int32]: ...
 
 class AnchorFairClustering(_FairClusterer):
+    n_graph_rows_: int
+    feature_names_in_: NDArray[Any]
+    preprocessing_: Any
     targets_: NDArray[np.float64]
     worst_violation_: float
     anchor_indices_: NDArray[np.int64]
@@ -137,8 +140,16 @@ class AnchorFairClustering(_FairClusterer):
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None: ...
     def write_labels(self, path: str | PathLike[str], *, force: bool = False) -> None: ...
     def iter_labels(self) -> Iterator[NDArray[np.int32]]: ...
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]: ...
+    def set_output(self, *, transform: Any = None) -> Self: ...
 
 class BoundedFairAssignment(_FairClusterer):
+    cluster_centers_: NDArray[Any]
+    inertia_: float
+    lp_value_: float
+    violation_: float
+    attribute_groups_: list[Any]
+    attribute_counts_: list[Any]
     def __init__(
         self,
         n_clusters: int = 8,
@@ -161,6 +172,11 @@ class BoundedFairAssignment(_FairClusterer):
     ) -> Self: ...
 
 class FairKMeans(_FairClusterer):
+    lp_value_: float
+    attribute_groups_: dict[Any, Any]
+    attribute_counts_: dict[Any, Any]
+    attribute_violations_: dict[Any, Any]
+    cost_path_: NDArray[Any]
     targets_: NDArray[np.float64]
     worst_violation_: float
     assignment_prices_: NDArray[np.float64]
@@ -200,6 +216,8 @@ class FairKMeans(_FairClusterer):
     ) -> float: ...
 
 class FairSpectralClustering(_FairClusterer):
+    embedding_: NDArray[Any]
+    eigenvalues_: NDArray[Any]
     def __init__(
         self,
         n_clusters: int = 8,
@@ -224,6 +242,12 @@ class FairSpectralClustering(_FairClusterer):
     ) -> Self: ...
 
 class FairletClustering(_FairClusterer):
+    fairlets_: NDArray[Any]
+    fairlet_centers_: NDArray[Any]
+    decomposition_cost_: float
+    max_ratio_: int
+    cluster_centers_: NDArray[Any]
+    inertia_: float
     def __init__(
         self,
         n_clusters: int = 8,
@@ -245,6 +269,10 @@ class FairletClustering(_FairClusterer):
     ) -> Self: ...
 
 class FairnessFirstClustering(_FairClusterer):
+    cluster_centers_: NDArray[Any]
+    inertia_: float
+    stage_costs_: dict[Any, Any]
+    stage_counts_: dict[Any, Any]
     def __init__(
         self,
         n_clusters: int = 8,
@@ -294,6 +322,9 @@ class FairnessTargets(_Estimator):
     ) -> Any: ...
 
 class OneStageFairSpectralClustering(_FairClusterer):
+    objective_path_: NDArray[Any]
+    objective_: float
+    fairness_weight_: float
     def __init__(
         self,
         n_clusters: int = 8,
@@ -316,6 +347,9 @@ class OneStageFairSpectralClustering(_FairClusterer):
     ) -> Self: ...
 
 class VariationalFairClustering(_FairClusterer):
+    cluster_centers_: NDArray[Any]
+    energy_path_: NDArray[Any]
+    fairness_error_: float
     def __init__(
         self,
         n_clusters: int = 8,

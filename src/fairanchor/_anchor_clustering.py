@@ -114,14 +114,16 @@ class AnchorFairClustering(FittedAnchors):
         The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
     graph_rows : {"auto", "all"}, default="auto"
         Rows on which the anchor graph is solved. Where a refinement follows, its soft labels only
-        have to show where to begin, and of a large table a sample is enough ("auto"): some ten
-        thousand rows that stand for all. With "all", and without a refinement always, every row
-        is solved, and the certificates are those of all rows.
+        have to show where to begin, and of a large table a sample is enough ("auto"): 6,000 to
+        100,000 rows that stand for all, at least 2,000 of each group. With "all" every row is
+        solved, and the certificates are those of all rows; the refined labels are the same. Without
+        a refinement, and by ``solver="admm"``, every row always is.
     max_iter : int, default=None
         Largest number of sweeps of the solver over the rows, and over each sample that large
         tables start from; by default 100.
     tol : float, default=1e-3
-        Largest error of a cell's soft mass, relative to its group's size.
+        Largest error of a cell's soft mass, relative to its group's size, on the rows on which the
+        anchor graph is solved.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -160,7 +162,8 @@ class AnchorFairClustering(FittedAnchors):
     inertia_ : float
         Sum of squared distances of the rows to their centres.
     mass_error_ : float
-        Largest error of a cell's soft mass against the targets of the anchor graph, in samples.
+        Largest error of a cell's soft mass against the targets of the anchor graph, in samples;
+        where the graph was solved on a sample, of the rows that stand for all.
     duality_gap_, assignment_gap_ : float
         Certificates of the anchor graph (on ``n_graph_rows_`` rows, as ``mass_error_``) and of the
         assignment (of all rows); both are zero at an optimum. Within

@@ -90,7 +90,9 @@ class FittedAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClust
         -------
         soft_labels : ndarray of shape (n_samples, n_clusters)
             Rows on the simplex. They belong to the anchor graph: `predict` also uses prices,
-            and the centres of the refinement, so that its answer need not be the largest.
+            and the centres of the refinement, so that its answer need not be the largest. On the
+            training rows they add up to the targets, as nearly as the graph was solved: on a
+            sample only, by default, where a refinement follows (``graph_rows``).
         """
         rows, model = self._new_rows(X, sensitive_features)
         return model.soft_labels(rows)

@@ -15,8 +15,8 @@ import zipfile
 import numpy as np
 
 FORMAT = "fairanchor-model"
-# Raised when an older program would misread the file.
-FORMAT_VERSION = 1
+# Raised when an older program would misread the file, or could not read it.
+FORMAT_VERSION = 2
 MANIFEST = "model.json"
 LARGEST_MANIFEST = 20_000_000
 # No model whose arrays are distinct numbers unpacks to more than this many times its size.

@@ -67,19 +67,19 @@ def require(condition, message):
 
 
 def check_version(manifest, own_version):
-    """Refuse a file that a later program wrote, with both versions."""
+    """Refuse a file that another version of the program wrote, with both versions."""
     version = manifest.get("format_version")
     require(_is_whole(version, 1), f"its format_version is {version!r}, expected {FORMAT_VERSION}")
     if version != FORMAT_VERSION:
         raise NewerVersionError(
             f"has version {version} of the model format and was written by "
             f"{str(manifest.get('written_by'))[:60]}; this is fairanchor {own_version}, which "
-            f"reads version {FORMAT_VERSION}. Use the version that wrote it, or a newer one."
+            f"reads version {FORMAT_VERSION}. Use the version that wrote it, or fit again."
         )
 
 
 class NewerVersionError(ModelFileError):
-    """The file is in order, but this program is too old for it."""
+    """The file is in order, but another version of the program wrote it."""
 
 
 def shapes_of(manifest):

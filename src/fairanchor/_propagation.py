@@ -133,7 +133,8 @@ def needs_soft_labels(refinement, samples):
 
 def _propagate_within(graph, rows, targets, samples, refinement):
     """`propagate` within limits instead of to targets."""
-    soft_labels, labelled = _soft_labels(graph, rows, samples)
+    # The sample as it is: limits are about shares of all rows, and its weights add up to them.
+    soft_labels, labelled = _soft_labels(graph, rows, targets, samples)
     found = refinement.rule.assign(labelled, soft_labels)
     zeros = np.zeros((len(targets), rows.n_features))
     centers = means_of(labelled, found.labels, zeros, found.split)
@@ -152,17 +153,21 @@ def _propagate_within(graph, rows, targets, samples, refinement):
     )  # fmt: skip
 
 
-def _soft_labels(graph, rows, samples):
+def _soft_labels(graph, rows, targets, samples):
     """Soft labels of the rows, or of a sample of them, and whose they are."""
     soft_labels = graph.pop_soft_labels()
-    if soft_labels is None:
-        return graph.sample_soft_labels, in_whole_rows(samples[-1])
-    return soft_labels, rows
+    if soft_labels is not None:
+        return soft_labels, rows
+    sample, soft_labels = samples[-1], graph.sample_soft_labels
+    if soft_labels is None:  # of a solver that does not keep them
+        soft_labels = SoftLabelScorer.of(graph, targets).scores(sample)
+    return soft_labels, sample
 
 
 def _first_centers(graph, rows, targets, samples):
     """Means of the clusters that the soft labels make of the rows, or of a sample of them."""
-    soft_labels, rows = _soft_labels(graph, rows, samples)
+    soft_labels, labelled = _soft_labels(graph, rows, targets, samples)
+    rows = labelled if labelled is rows else in_whole_rows(labelled)
     shares = targets * (rows.group_sizes / np.maximum(targets.sum(axis=0), 1e-300))
     assignment = balanced(soft_labels, rows, shares)
     zeros = np.zeros((len(targets), rows.n_features))

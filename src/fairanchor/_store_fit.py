@@ -27,12 +27,12 @@ def store_graph(model, rows, units, anchors, problem, graph):
     model.anchor_labels_ = problem.anchor_labels
     model._n_features_out = len(anchors.indices)
     model.mass_error_ = graph.mass_error * units.weight
-    model.duality_gap_ = graph.duality_gap / scale / scale
+    model.duality_gap_ = graph.duality_gap * units.weight / scale / scale
     model.converged_ = graph.converged
     sampled = graph.n_sample_rows
     model.n_graph_rows_ = int(rows.n_rows if sampled is None else sampled)
     model.n_iter_ = graph.n_iter
-    model.history_ = graph.history_in_units_of(scale)
+    model.history_ = graph.history_in_units_of(scale, units.weight)
 
 
 def store_assignment(model, rows, groups, units, propagated):
@@ -50,7 +50,7 @@ def store_assignment(model, rows, groups, units, propagated):
     model.worst_violation_ = float(np.abs(model.counts_ - model.targets_).max())
     model.n_clusters_found_ = int(np.count_nonzero(model.counts_.sum(axis=1)))
     model.assignment_prices_ = groups.to_public(propagated.prices) / price_unit / price_unit
-    model.assignment_gap_ = propagated.gap / price_unit / price_unit
+    model.assignment_gap_ = propagated.gap * units.weight / price_unit / price_unit
     model.cluster_centers_ = propagated.centers / scale
     model.inertia_ = propagated.cost * units.weight / scale / scale
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from fairanchor import AnchorFairClustering
 from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
-from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, time_left
+from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors, time_left
 
 # Their examples take minutes, or want the paper's tables.
 SLOW = {"demo", "reproduce"}
@@ -202,10 +202,13 @@ def test_expected_times_grow_with_the_work(tmp_path):
         SimpleNamespace(X=np.empty((n, 3)), grouping=SimpleNamespace(sizes=np.array([n, n])))
         for n in (10, 10_000_000)
     )
-    assert seconds_to_fit(few, 5, "fair_kmeans") < 2.0
-    assert seconds_to_fit(few, 5, "fair_kmeans") < seconds_to_fit(many, 5, "fair_kmeans")
-    assert seconds_to_fit(many, 5, "fair_kmeans") < seconds_to_fit(many, 50, "fair_kmeans")
-    assert seconds_to_fit(many, 5, "fair_kmeans") < seconds_to_fit(many, 5, "spfc")
+    assert seconds_to_fit(few, 5) < 2.0
+    assert seconds_to_fit(few, 5) < seconds_to_fit(many, 5) < seconds_to_fit(many, 50)
+    assert solved_anchors(many, 5, "fair_kmeans") == 0
+    anchors = solved_anchors(many, 5, "spfc")
+    assert anchors == 40
+    assert solved_anchors(many, 5, "spfc", 1000) == 1000
+    assert seconds_to_fit(many, 5) < seconds_to_fit(many, 5, anchors)
 
 
 def test_no_color_is_respected():

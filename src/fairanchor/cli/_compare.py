@@ -29,7 +29,7 @@ from fairanchor.cli._comparison import (
     warm_up,
 )
 from fairanchor.cli._path import check_path_options, compare_path
-from fairanchor.cli._progress import seconds_to_fit, seconds_to_read
+from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -137,12 +137,18 @@ def _run_all(run, methods, loaded, options):
         warm_up(methods, seed)
     records = []
     for method in methods:
-        expected = seconds_to_fit(loaded, n_clusters, method.removeprefix("anchors+"))
+        expected = seconds_to_fit(loaded, n_clusters, _solved_anchors(method, loaded, n_clusters))
         title = f"{method} ({len(records) + 1} of {len(methods)})"
         with run.step(method, title, expected=expected):
             records.append(measured(method, loaded, n_clusters, seed, jobs))
     relate_costs(records)
     return records
+
+
+def _solved_anchors(method, loaded, n_clusters):
+    within, _, clusterer = method.rpartition("anchors+")
+    has_anchors = method != clusterer and not within
+    return solved_anchors(loaded, n_clusters, clusterer) if has_anchors else 0
 
 
 def _summary(source, loaded, options, records, run):

@@ -31,6 +31,7 @@ from fairanchor.cli._progress import (
     seconds_to_read,
     seconds_to_report,
     seconds_to_write,
+    solved_anchors,
 )
 from fairanchor.cli._targets import (
     attributes_of,
@@ -158,7 +159,8 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
         loaded = load_table(source, options)
     _say_what_was_read(run, source, loaded)
-    expected = seconds_to_fit(loaded, options["n_clusters"], options["clusterer"])
+    given = (options["n_clusters"], options["clusterer"], options["n_anchors"])
+    expected = seconds_to_fit(loaded, options["n_clusters"], solved_anchors(loaded, *given))
     with run.step("fit", f"Clustering {count_rows(len(loaded.X))}", expected=expected):
         estimator = new_estimator(loaded.preprocessing, options, *fairness_of(loaded, options))
         estimator.fit(loaded.X, sensitive_features=sensitive_columns(loaded, options))
@@ -207,6 +209,8 @@ def new_estimator(preprocessing, options, fairness, tolerance):
         tolerance=tolerance,
         attributes=options["attributes"],
         alpha=options["alpha"],
+        # Soft memberships of all rows are to meet the targets as well.
+        graph_rows="all" if options["soft"] else "auto",
         min_cluster_size=options["min_cluster_size"],
         missing_groups=preprocessing.groups.missing,
         n_jobs=options["jobs"],

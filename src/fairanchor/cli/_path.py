@@ -29,9 +29,7 @@ def compare_path(run, source, loaded, options, tolerances, output, as_json, forc
 
     tolerances = tolerances or TOLERANCES
     n_fits = len(set(tolerances))
-    expected = (
-        n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"], "fair_kmeans")
-    )
+    expected = n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"])
     with run.step("path", f"Fair k-means for {n_fits} tolerances", expected=expected):
         start = time.perf_counter()
         path = fairness_path(

@@ -32,15 +32,22 @@ def seconds_to_read(path):
     return TO_LOAD + size / BYTES_PER_SECOND.get(suffix, TEXT_BYTES_PER_SECOND)
 
 
-def seconds_to_fit(loaded, n_clusters, clusterer):
-    """About how long a fit takes; all clusterers but the default have every row solved."""
-    from fairanchor.anchors import auto_n_anchors
-
+def seconds_to_fit(loaded, n_clusters, n_anchors=0):
+    """About how long a fit takes; anchors count where every row is expressed by them."""
     n_rows, n_features = loaded.X.shape
     per_row = PER_ROW_TO_FIT * max(1.0, n_clusters / 5) + PER_NUMBER_TO_FIT * n_features
-    if clusterer != "fair_kmeans":
-        per_row += PER_ROW_AND_ANCHOR * auto_n_anchors(loaded.grouping.sizes, n_clusters)
-    return TO_LOAD + n_rows * per_row
+    return TO_LOAD + n_rows * (per_row + PER_ROW_AND_ANCHOR * n_anchors)
+
+
+def solved_anchors(loaded, n_clusters, clusterer, n_anchors="auto"):
+    """Number of anchors by which every row is expressed: none with the default clusterer."""
+    if clusterer == "fair_kmeans":
+        return 0
+    from fairanchor.anchors import auto_n_anchors
+
+    if isinstance(n_anchors, str):
+        return auto_n_anchors(loaded.grouping.sizes, n_clusters)
+    return n_anchors
 
 
 def seconds_to_label(n_rows):

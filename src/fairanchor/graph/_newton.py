@@ -28,7 +28,7 @@ class NewtonSolver:
     Parameters
     ----------
     max_iter : int or None
-        Largest number of sweeps over all rows.
+        Largest number of sweeps over each sample, and over all rows where these are solved.
     tol : float
         Largest ``|mass - targets|`` of a cell, relative to its group's weight.
     """
@@ -65,6 +65,7 @@ class NewtonSolver:
         allowed = allowed_anchors(problem, targets)
         multipliers, curvature, sample_soft_labels = np.zeros(targets.shape), None, None
         typical = samples[-1] if isinstance(rows, ChunkedRows) else rows
+        every_row = every_row or not samples
         stages = [*samples, rows] if every_row else samples
         for number, stage in enumerate(stages):
             if number <= 1:  # after the first stage the multipliers are about what they will be
@@ -80,8 +81,10 @@ class NewtonSolver:
             multipliers = result.multipliers
             if stage is not rows:
                 sample_soft_labels = result.pop_soft_labels()
+        errors = np.abs(result.mass - targets).max(axis=0)
         return replace(
             result,
+            converged=bool(np.all(errors <= self.tol * stage.group_sizes)),
             sample_soft_labels=sample_soft_labels,
             n_sample_rows=None if every_row else samples[-1].n_rows,
         )

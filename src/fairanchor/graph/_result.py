@@ -6,6 +6,8 @@ import numpy as np
 
 # Entries of a history that are in squared units of the features.
 SQUARED = {"objective", "augmented_lagrangian", "s", "rho", "multiplier_norm"}
+# Those that are sums over rows.
+SUMS = {"mass_error", "objective", "augmented_lagrangian", "r"}
 
 
 @dataclass
@@ -17,7 +19,7 @@ class GraphResult:
     multipliers : ndarray of shape (n_clusters, n_groups)
         Prices of the cells: with them every row solves its program on its own.
     soft_labels : ndarray of shape (n_rows, n_clusters), or None
-        Weight of each row on the anchors of each cluster; None for rows in chunks.
+        Weight of each row on the anchors of each cluster; None where they were not kept.
     mass : ndarray of shape (n_clusters, n_groups)
         The soft labels' sums, to be compared with the targets.
     mass_error : float
@@ -58,9 +60,14 @@ class GraphResult:
         soft_labels, self.soft_labels = self.soft_labels, None
         return soft_labels
 
-    def history_in_units_of(self, scale):
-        """The history for rows that were not multiplied by ``scale``."""
+    def history_in_units_of(self, scale, weight=1.0):
+        """The history for rows that were not multiplied by ``scale``, and weigh ``weight`` each."""
+
+        def converted(name, value):
+            value = value / scale / scale if name in SQUARED else value
+            return value * weight if name in SUMS else value
+
         return [
-            {name: v / scale / scale if name in SQUARED else v for name, v in record.items()}
+            {name: converted(name, value) for name, value in record.items()}
             for record in self.history
         ]

@@ -125,8 +125,9 @@ def constants(records, shapes):
     for best in (r for r in chosen if r["metric"] == "cost" and r["status"] == "done"):
         key = (best["dataset"], best["method"])
         same = [r for r in ours if (r["dataset"], r["method"]) == key and r["status"] == "done"]
-        n_grids += 1
-        for point in (r for r in same if r["table"] == "grid" and r["metric"] == "cost"):
+        points = [r for r in same if r["table"] == "grid" and r["metric"] == "cost"]
+        n_grids += bool(points)
+        for point in points:
             per_group = point["n_anchors"] // shapes[best["dataset"]].n_groups
             ratio = point["value"] / best["value"]
             ratios.setdefault((per_group, point["alpha"]), []).append(ratio)
