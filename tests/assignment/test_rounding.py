@@ -1,6 +1,7 @@
 """Rounding against exact fractions: what is next to a number, and what the margins must be."""
 
 from fractions import Fraction
+from itertools import combinations
 from math import ceil, floor
 
 import numpy as np
@@ -202,19 +203,54 @@ def test_proportional_counts_meet_both_margins_and_are_next_to_every_cell(sizes_
 
 @relaxed
 @given(
-    sizes=st.lists(st.integers(1, 60), min_size=2, max_size=6),
-    share=st.floats(0.05, 0.45),
+    sizes=st.lists(st.integers(1, 2_000), min_size=2, max_size=6),
+    share=st.floats(0.02, 0.98),
 )
-def test_of_two_groups_the_smaller_is_rounded_up_in_the_smallest_clusters(sizes, share):
-    """So that no other rounding has a more even least even cluster among those rounded."""
+def test_of_two_groups_the_best_clusters_are_rounded_up(sizes, share):
+    """By enumeration: near, and where clusters are small rather more of the smaller group."""
     sizes = np.array(sizes)
     n = int(sizes.sum())
-    smaller = round(share * n)
-    counts = proportional_counts(sizes, np.array([n - smaller, smaller]))
-    exact = sizes * smaller / n
-    up, down = counts[:, 1] > exact + 1e-12, counts[:, 1] < exact - 1e-12
-    if 0 < smaller < n - smaller and up.any() and down.any():
-        assert sizes[up].max() <= sizes[down].min()
+    first = min(max(round(share * n), 1), n - 1)
+    counts = proportional_counts(sizes, np.array([first, n - first]))
+    exact = sizes * first / n
+    fraction = exact - np.floor(exact)
+    rarity = -np.log(np.array([first, n - first]) / n)
+    entropy = rarity @ np.array([first, n - first]) / n
+
+    def badness(up):
+        rounded = np.where(up, 1 - fraction, fraction)
+        gained = np.where(up, rarity[0], rarity[1]) / entropy / sizes
+        return (2 * rounded - 200 * gained)[fraction > 0].sum()
+
+    free = np.flatnonzero(fraction > 1e-9)
+    n_up = round(fraction.sum())
+    choices = []
+    for chosen in combinations(free, n_up):
+        up = np.zeros(len(sizes), dtype=bool)
+        up[list(chosen)] = True
+        choices.append(badness(up))
+    found = badness(counts[:, 0] > exact + 1e-9)
+    assert found <= min(choices) + 1e-6 * (1 + abs(min(choices)))
+
+
+@pytest.mark.parametrize("size", [148, 1_000, 7_477])
+@pytest.mark.parametrize("smaller", [11_828, 3_001, 14_999])
+def test_nearness_never_costs_a_cluster_a_thousandth_of_its_entropy(size, smaller):
+    counts = proportional_counts(
+        np.array([30_000 - size, size]), np.array([30_000 - smaller, smaller])
+    )
+    table, population = (
+        counts / counts.sum(axis=1, keepdims=True),
+        np.array([30_000 - smaller, smaller]),
+    )
+    entropy = -(table * np.log(table)).sum(axis=1)
+    of_all = population / population.sum()
+    assert entropy.min() >= 0.999 * -(of_all @ np.log(of_all))
+
+
+def test_large_clusters_take_the_nearest_rounding():
+    counts = proportional_counts(np.array([20_000, 10_000]), np.array([29_999 - 340, 341]))
+    assert_array_equal(counts[:, 1], [227, 114])
 
 
 def test_a_small_cluster_is_not_left_with_less_of_the_smaller_group():

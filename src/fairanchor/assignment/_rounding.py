@@ -4,8 +4,10 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-# What a cell's distance from its fraction counts beside the worth of a row, at most one.
-NEARNESS = 1e-5
+# What the whole entropy of a cluster counts beside distances of cells in rows. So much that
+# nearness hardly ever costs a cluster a thousandth of it: of two groups a move between two
+# clusters changes four cells, and pays unless it gains less than 4 f (1 - 2f) / EVENNESS.
+EVENNESS = 600.0
 
 
 def largest_remainder(values, total):
@@ -48,8 +50,8 @@ def proportional_counts(sizes, group_sizes):
     """Controlled rounding of the table ``sizes[l] * group_sizes[r] / n``, in exact integers.
 
     Both margins are met exactly and every cell is the floor or the ceiling of its entry. Of all
-    such tables the one with the most even clusters is taken: a row more of a small group goes to
-    a small cluster, where it changes the composition most.
+    such tables the nearest one is taken, but in clusters so small that a row changes their
+    composition noticeably, where a small group is rather rounded up.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def proportional_counts(sizes, group_sizes):
         (products % n) / n,
         (sizes - floor.sum(axis=1)).astype(np.float64),
         (group_sizes - floor.sum(axis=0)).astype(np.float64),
-        worth=_evenness_of_a_row(sizes, group_sizes),
+        worth=EVENNESS * _evenness_of_a_row(sizes, group_sizes),
     )
 
 
@@ -133,15 +135,15 @@ def _snap(values):
 
 
 def _evenness_of_a_row(sizes, group_sizes):
-    """By how much one more row of each group raises the entropy of each cluster, relative.
+    """By how much one more row of each group raises the entropy of each cluster.
 
-    To first order at the composition of the population, where one row changes the entropy by
-    ``-log(share) / size``.
+    Relative to the population's entropy, and to first order at its composition, where a row
+    changes the entropy by ``-log(share) / size``.
     """
     share = group_sizes / group_sizes.sum()
     rarity = -np.log(share, out=np.zeros_like(share), where=share > 0)
-    worth = rarity / np.maximum(sizes, 1)[:, None]
-    return worth / max(worth.max(), np.finfo(float).tiny)
+    entropy = float(share @ rarity)
+    return rarity / max(entropy, np.finfo(float).tiny) / np.maximum(sizes, 1)[:, None]
 
 
 def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
@@ -149,7 +151,7 @@ def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
 
     The choice is a vertex of a transportation polytope that contains the fractions
     themselves, so it exists and is integral; of all of them, the nearest to the
-    fractions is taken, or the one of the greatest ``worth`` where cells have one that matters.
+    fractions is taken, where a cell that is rounded up counts as nearer by its ``worth``.
     ``row_sums`` and ``column_sums`` are the sums of the fractions, integers where the margins
     are.
     """
@@ -168,7 +170,7 @@ def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
     f = fraction[rows, columns]
     sums = np.concatenate([row_sums, column_sums])
     solution = linprog(
-        NEARNESS * (1.0 - 2.0 * f) - np.broadcast_to(worth, fraction.shape)[rows, columns],
+        1.0 - 2.0 * f - np.broadcast_to(worth, fraction.shape)[rows, columns],
         A_ub=vstack([margins, -margins], format="csr"),
         b_ub=np.concatenate([np.ceil(sums), -np.floor(sums)]),
         bounds=(0.0, 1.0),
