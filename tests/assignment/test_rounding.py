@@ -220,7 +220,7 @@ def test_of_two_groups_the_best_clusters_are_rounded_up(sizes, share):
     def badness(up):
         rounded = np.where(up, 1 - fraction, fraction)
         gained = np.where(up, rarity[0], rarity[1]) / entropy / sizes
-        return (2 * rounded - 200 * gained)[fraction > 0].sum()
+        return (2 * rounded - 600 * gained)[fraction > 0].sum()
 
     free = np.flatnonzero(fraction > 1e-9)
     n_up = round(fraction.sum())
