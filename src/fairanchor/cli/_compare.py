@@ -146,9 +146,10 @@ def _run_all(run, methods, loaded, options):
 
 
 def _solved_anchors(method, loaded, n_clusters):
-    within, _, clusterer = method.rpartition("anchors+")
-    has_anchors = method != clusterer and not within
-    return solved_anchors(loaded, n_clusters, clusterer) if has_anchors else 0
+    """None of plain and of fair k-means, which have no anchors."""
+    if not method.startswith("anchors+"):
+        return 0
+    return solved_anchors(loaded, n_clusters, method.removeprefix("anchors+"))
 
 
 def _summary(source, loaded, options, records, run):
