@@ -14,7 +14,12 @@ from fairanchor import AnchorFairClustering
 from fairanchor.reproduction import _isolated, _measure
 from fairanchor.reproduction._cells import Cell, Settings
 from fairanchor.reproduction._data import Prepared, load, shape_of
-from fairanchor.reproduction._isolated import IsolatedRunner, over_memory, pilot_estimate
+from fairanchor.reproduction._isolated import (
+    IsolatedRunner,
+    may_take_hours,
+    over_memory,
+    pilot_estimate,
+)
 from fairanchor.reproduction._methods import DENSE, METHODS, memory_estimate
 
 SETTINGS = Settings(max_rows=200)
@@ -142,8 +147,18 @@ def test_a_pilot_foresees_a_quadratic_method_within_a_factor(monkeypatch):
     )
     seconds = pilot_estimate(Cell("zafar", "ffc", "alone", "ours"), Settings())
     assert seconds == pytest.approx(1e-7 * 20_000**2, rel=1e-6)
+    framework = Cell("zafar", "ffc", "framework", "faithful")
+    assert pilot_estimate(framework, Settings(), n_jobs=4) == pytest.approx(seconds / 4)
     monkeypatch.setattr(_isolated, "load", lambda *arguments: small_data(200))
     assert pilot_estimate(Cell("zafar", "ffc", "alone", "ours"), Settings()) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "block", "long"),
+    [("alone", "ours", True), ("framework", "faithful", True), ("framework", "ours", False)],
+)
+def test_only_methods_alone_and_the_papers_solver_are_worth_a_pilot(where, block, long):
+    assert may_take_hours(Cell("zafar", "ffc", where, block)) is long
 
 
 # In a process of its own.

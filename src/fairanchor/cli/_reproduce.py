@@ -52,8 +52,8 @@ DATASETS = ("law", "credit", "bank", "zafar", "census")
               type=FiniteRange(min=0, min_open=True),
               help="Seconds; then a timed run is killed.")  # fmt: skip
 @click.option("--patience", type=FiniteRange(min=0, min_open=True), metavar="SECONDS",
-              help="Methods alone that a pilot expects to take longer are not run, only estimated; "
-              "by default three times the limit.")  # fmt: skip
+              help="Methods alone, and the paper's solver, are not run but estimated if a pilot "
+              "expects longer; by default three times the limit.")  # fmt: skip
 @click.option("--memory-limit", default=16.0, show_default=True,
               type=FiniteRange(min=0, min_open=True), help="GB of a timed run.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0),

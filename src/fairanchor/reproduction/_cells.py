@@ -84,7 +84,7 @@ class Settings:
     time_limit, memory_limit : float
         Seconds and GB of a timed cell.
     patience : float
-        A method alone that a pilot expects to take so many seconds is not run.
+        What a pilot expects to take so many seconds is not run: methods alone, the paper's solver.
     seed : int
     jobs : int
         Cells at a time (timed ones run alone).

@@ -251,14 +251,11 @@ def _evidence(records):
 
 
 def limit_lines(records):
-    """Runs of a method by itself that were stopped, refused or left out."""
+    """Timed runs that were stopped, refused or left out."""
     return [
         record
         for record in records
-        if record["table"] == "4"
-        and record["block"] != "published"
-        and record["where"] == "alone"
-        and record["value"] is None
+        if record["table"] == "4" and record["block"] != "published" and record["value"] is None
     ]
 
 

@@ -147,8 +147,8 @@ def _within_memory(cell, settings, pipe):
 def _served(cell, settings, pipe):
     n_jobs = os.cpu_count() or 1
     warm_up(cell, settings, n_jobs)
-    if cell.where == "alone":
-        seconds = pilot_estimate(cell, settings)
+    if may_take_hours(cell):
+        seconds = pilot_estimate(cell, settings, n_jobs)
         if seconds is not None and seconds > settings.patience:
             return {
                 "status": "not run",
@@ -166,10 +166,17 @@ def _what_is_waited_for(settings):
     return f"the limit of {settings.time_limit:g} s"
 
 
-def pilot_estimate(cell, settings):
-    """Seconds of one core that a fit would take, from fits on ever more rows.
+def may_take_hours(cell):
+    """Whether it is worth a pilot: a method alone, or the paper's solver."""
+    return cell.where == "alone" or cell.block == "faithful"
 
-    The exponent is fitted to the last three, and kept between 1 and 3.
+
+def pilot_estimate(cell, settings, n_jobs=1):
+    """Seconds that a fit would take, from fits on ever more rows with one thread.
+
+    The exponent is fitted to the last three, and kept between 1 and 3. The framework is expected
+    to share its work evenly among ``n_jobs`` threads, so that nothing is left out that might end
+    in time; a method alone uses one.
 
     Returns
     -------
@@ -186,7 +193,8 @@ def pilot_estimate(cell, settings):
         times.append(_seconds_of(cell, data.sample(n_rows), settings.seed))
         n_rows *= 2
     slope = np.polyfit(np.log(sizes[-3:]), np.log(times[-3:]), 1)[0]
-    return float(times[-1] * (len(data.X) / sizes[-1]) ** np.clip(slope, 1.0, 3.0))
+    one_thread = times[-1] * (len(data.X) / sizes[-1]) ** np.clip(slope, 1.0, 3.0)
+    return float(one_thread / (n_jobs if cell.where == "framework" else 1))
 
 
 def _seconds_of(cell, data, seed):
