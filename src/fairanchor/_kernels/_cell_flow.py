@@ -162,8 +162,8 @@ def best_table(regrets, first_row, amounts, table, sizes, low, high, net):
 
     Returns
     -------
-    changes, of_clusters : ndarray of shape (n_clusters, n_groups) and (n_clusters,)
-        By which the prices of the cells, and of the clusters, have changed.
+    changes : ndarray of shape (n_clusters, n_groups)
+        By which the prices of the cells have changed.
     complete : bool
         False if these rows are too few to make such a table.
     """
@@ -200,4 +200,22 @@ def best_table(regrets, first_row, amounts, table, sizes, low, high, net):
         _send(target, amount, amounts, movers, flow, table, parent, steps, touched)
         excess[source] -= amount
         excess[target] += amount
-    return prices[:n_cells].copy().reshape(table.shape), prices[n_cells:].copy(), complete
+    return prices[:n_cells].copy().reshape(table.shape), complete
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def fills_greedily(supply, demand, room):
+    """Whether every cluster can give what it has where most is still wanted, within the room.
+
+    Mostly it can, if there is a way at all; that it cannot proves nothing.
+    """
+    wanted = demand.copy()
+    for l in range(len(supply)):
+        left = supply[l]
+        for j in np.argsort(-wanted):
+            given = min(left, wanted[j], room[l, j])
+            wanted[j] -= given
+            left -= given
+        if left > 0.0:
+            return False
+    return wanted.max() <= 0.0

@@ -110,6 +110,22 @@ def soft_sums(X, scores, group_codes, weights, prices, temperature, sums, totals
     return total_score
 
 
+@njit(nogil=True, cache=NUMBA_CACHE, inline="always")
+def two_cheapest(scores, prices):
+    """Cluster with the least ``prices - scores``, lowest on ties; its cost and the second least.
+
+    Without branches: which cluster is best cannot be foreseen.
+    """
+    best, lowest, second = 0, np.inf, np.inf
+    for l in range(len(scores)):
+        cost = prices[l] - scores[l]
+        higher = cost if cost > lowest else lowest
+        second = higher if higher < second else second
+        best = l if cost < lowest else best
+        lowest = cost if cost < lowest else lowest
+    return best, lowest, second
+
+
 @njit(nogil=True, cache=NUMBA_CACHE)
 def soft_assignment(scores, group_codes, weights, prices, temperature, mass, curvature):
     """Soft counts of the smoothed fair assignment, and their derivative.
@@ -132,26 +148,23 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
     n_clusters = scores.shape[1]
     p = np.empty(n_clusters)
     value = 0.0
-    nothing = NEGLIGIBLE * temperature
+    nothing, coldness = NEGLIGIBLE * temperature, 1.0 / temperature
+    by_group = prices.T.copy()
     for i in range(scores.shape[0]):
         own, r, w = scores[i], group_codes[i], weights[i]
-        best, lowest, second = 0, np.inf, np.inf
-        for l in range(n_clusters):
-            cost = prices[l, r] - own[l]
-            p[l] = cost
-            if cost < lowest:
-                best, lowest, second = l, cost, lowest
-            elif cost < second:
-                second = cost
+        best, lowest, second = two_cheapest(own, by_group[r])
         if second - lowest > nothing:  # at low temperatures most rows: no share elsewhere
             value += w * lowest
             mass[best, r] += w
             continue
-        total = 0.0
+        total = 1.0
         for l in range(n_clusters):
-            behind = p[l] - lowest
-            p[l] = np.exp(-behind / temperature) if behind < nothing else 0.0
-            total += p[l]
+            behind = by_group[r, l] - own[l] - lowest
+            p[l] = 0.0
+            if l != best and behind < nothing:
+                p[l] = np.exp(-behind * coldness)
+                total += p[l]
+        p[best] = 1.0
         value += w * (lowest - temperature * np.log(total))
         for l in range(n_clusters):
             p[l] /= total

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels._centers import soft_assignment, two_cheapest
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -17,17 +18,11 @@ def prefer(scores, group_codes, weights, prices, labels, margins, mass):
     ``mass`` (clusters × groups) is incremented by the weights. Returns the weighted sum of
     the rows' costs under these prices, ``prices - scores``.
     """
-    n_clusters = scores.shape[1]
     value = 0.0
+    by_group = prices.T.copy()
     for i in range(scores.shape[0]):
-        own, j = scores[i], group_codes[i]
-        best, lowest, second = 0, np.inf, np.inf
-        for l in range(n_clusters):
-            cost = prices[l, j] - own[l]
-            if cost < lowest:
-                best, lowest, second = l, cost, lowest
-            elif cost < second:
-                second = cost
+        j = group_codes[i]
+        best, lowest, second = two_cheapest(scores[i], by_group[j])
         labels[i] = best
         margins[i] = second - lowest
         mass[best, j] += weights[i]
@@ -73,42 +68,79 @@ def distances_of_cells(scores, group_codes, prices, n_rows, least):
     Rows that are tied already, up to ``least``, do not count. Infinite if there are fewer.
     """
     n_clusters, n_groups = prices.shape
-    heaps = np.full((n_clusters, n_groups, n_rows), np.inf)
-    regrets = np.empty(n_clusters)
+    heaps = np.full((n_groups, n_clusters, n_rows), np.inf)
+    farthest = np.full((n_groups, n_clusters), np.inf)
+    by_group = prices.T.copy()
     for i in range(scores.shape[0]):
         own, j = scores[i], group_codes[i]
-        best, lowest, second = 0, np.inf, np.inf
+        best, lowest, second = two_cheapest(own, by_group[j])
         for l in range(n_clusters):
-            cost = prices[l, j] - own[l]
-            regrets[l] = cost
-            if cost < lowest:
-                best, lowest, second = l, cost, lowest
-            elif cost < second:
-                second = cost
-        for l in range(n_clusters):
-            distance = second - lowest if l == best else regrets[l] - lowest
-            if least < distance < heaps[l, j, 0]:
-                _keep_smaller(heaps[l, j], distance)
-    return heaps[:, :, 0].copy()
+            distance = (second if l == best else by_group[j, l] - own[l]) - lowest
+            if least < distance < farthest[j, l]:
+                _keep_smaller(heaps[j, l], distance)
+                farthest[j, l] = heaps[j, l, 0]
+    return farthest.T.copy()
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def find_movable(scores, group_codes, prices, boxes, is_movable):
     """Write which rows could prefer another cluster after changes of prices within boxes."""
-    n_clusters = scores.shape[1]
-    regrets = np.empty(n_clusters)
+    n_clusters, n_groups = prices.shape
+    by_group = prices.T.copy()
+    widest = np.array([2.0 * boxes[:, j].max() for j in range(n_groups)])
     for i in range(scores.shape[0]):
         own, j = scores[i], group_codes[i]
-        best, lowest = 0, np.inf
-        for l in range(n_clusters):
-            regrets[l] = prices[l, j] - own[l]
-            if regrets[l] < lowest:
-                best, lowest = l, regrets[l]
+        best, lowest, second = two_cheapest(own, by_group[j])
         is_movable[i] = False
+        if second - lowest >= widest[j]:
+            continue
         for l in range(n_clusters):
-            if l != best and regrets[l] - lowest < boxes[l, j] + boxes[best, j]:
+            regret = by_group[j, l] - own[l] - lowest
+            if l != best and regret < boxes[l, j] + boxes[best, j]:
                 is_movable[i] = True
                 break
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def smoothed_dual(scores, group_codes, weights, by_group, right, multipliers, temperature):
+    """Value, gradient and curvature of the smoothed dual.
+
+    Parameters
+    ----------
+    by_group : ndarray of shape (n_groups, n_limits, n_clusters)
+        Coefficients of the limits.
+    right, multipliers : ndarray of shape (n_limits,)
+
+    Returns
+    -------
+    value : float
+    gradient : ndarray of shape (n_limits,)
+    curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
+        Minus the second derivative by the prices of each group.
+    """
+    n_groups, n_limits, n_clusters = by_group.shape
+    prices, mass = np.zeros((n_clusters, n_groups)), np.zeros((n_clusters, n_groups))
+    for j in range(n_groups):
+        for k in range(n_limits):
+            prices[:, j] += multipliers[k] * by_group[j, k]
+    curvature = np.zeros((n_groups, n_clusters, n_clusters))
+    value = soft_assignment(scores, group_codes, weights, prices, temperature, mass, curvature)
+    gradient = -right
+    for j in range(n_groups):
+        for k in range(n_limits):
+            for l in range(n_clusters):
+                gradient[k] += by_group[j, k, l] * mass[l, j]
+    return value - right @ multipliers, gradient, curvature / temperature
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def worst_miss(gradient, multipliers, is_equal):
+    """Largest part of a gradient that multipliers, where not negative, could still follow."""
+    worst = 0.0
+    for k in range(len(gradient)):
+        both_ways = is_equal[k] or multipliers[k] > 0.0
+        worst = max(worst, abs(gradient[k]) if both_ways else gradient[k])
+    return worst
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -155,3 +187,15 @@ def maximise_in_box(matrix, gradient, lower, upper, max_steps):
         if value - before <= 1e-9 * abs(value):
             break
     return point
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def newton_step(by_group, curvature, ridge, gradient, lower, upper):
+    """Step in a box that maximises the quadratic model ``gradient'd - d'(A K A' + ridge I)d / 2``.
+
+    K is block-diagonal with the groups' ``curvature``.
+    """
+    matrix = ridge * np.eye(len(gradient))
+    for j in range(len(by_group)):
+        matrix += by_group[j] @ (curvature[j] @ by_group[j].T)
+    return maximise_in_box(matrix, gradient, lower, upper, 30)

@@ -284,13 +284,12 @@ def score_differences(scores, nearest, farthest):
     """Write how far each row's second largest and its smallest score are below its largest."""
     for i in range(scores.shape[0]):
         largest, second, smallest = scores[i, 0], -np.inf, scores[i, 0]
-        for l in range(1, scores.shape[1]):
+        for l in range(1, scores.shape[1]):  # without branches, which cannot be foreseen
             value = scores[i, l]
-            if value > largest:
-                largest, second = value, largest
-            elif value > second:
-                second = value
-            smallest = min(smallest, value)
+            lower = value if value < largest else largest
+            second = lower if lower > second else second
+            largest = value if value > largest else largest
+            smallest = value if value < smallest else smallest
         nearest[i] = largest - second
         farthest[i] = largest - smallest
 

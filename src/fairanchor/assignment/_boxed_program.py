@@ -8,11 +8,14 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from fairanchor._kernels import _distinct as distinct
+from fairanchor._kernels import _dual_simplex as dual_simplex
 from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._limit_matrix import CellConstraints
 
 # Of a row: less than this is nothing.
 LEAST_MASS = 1e-6
+# Of the tableau: more are for a solver with sparse matrices.
+DENSE_ENTRIES = 200_000
 
 
 @dataclass(frozen=True)
@@ -51,43 +54,86 @@ class BoxedProgram:
 
         If none does, no other multipliers are better.
 
-        Variables are the masses moved, what is missing and what is too much in a cell, the
-        changes of the cells and of the sizes, and what is left of the limits; in units of a
-        row and of a typical regret.
+        Variables are the masses moved, what is missing and what is too much in a cell, and what
+        is left of the limits; in units of a row and of a typical regret.
         """
-        constraints, band = self.constraints, self.band
-        unequal = np.flatnonzero(~constraints.is_equal)
+        unequal = np.flatnonzero(~self.constraints.is_equal)
         boxes = self.boxes.ravel()
         boxed = np.flatnonzero(np.isfinite(boxes))
-        matrix = self._matrix(boxed, unequal)
-        n_cells = self.mass.size
-        ends = np.cumsum([len(band.regrets), 2 * len(boxed), n_cells, len(self.mass)])
-        cost = np.zeros(matrix.shape[1])
-        cost[: ends[0]] = band.regrets
-        cost[ends[0] : ends[1]] = np.tile(boxes[boxed], 2)
-        cost[ends[3] :] = multipliers[unequal]
-        lowest, highest = np.zeros(len(cost)), np.full(len(cost), np.inf)
-        lowest[ends[1] : ends[3]] = -np.inf
-        highest[: ends[0]] = band.weights / self.unit
-        left = constraints.left(self.mass) / self.unit
-        right = np.zeros(matrix.shape[0])
-        right[n_cells : n_cells + len(left)] = left
+        band = self.band
+        cost = np.concatenate([band.regrets, boxes[boxed], boxes[boxed], multipliers[unequal]])
         # The mean: many regrets can be nothing but rounding errors.
         price_unit = (float(band.regrets.mean()) if len(band.regrets) else 0.0) or 1.0
+        upper = np.full(len(cost), np.inf)
+        upper[: len(band.regrets)] = band.weights / self.unit
+        program = (boxed, unequal, cost / price_unit, upper)
+        solution = self._solve_dense(*program) or self._solve_sparse(*program)
+        x, marginals = solution
+        changed = multipliers - price_unit * marginals
+        changed[unequal] = np.maximum(changed[unequal], 0.0)
+        n_pairs, n_boxed = len(band.regrets), len(boxed)
+        added, removed = x[n_pairs : n_pairs + 2 * n_boxed].reshape(2, n_boxed)
+        changes = band.changes(x[:n_pairs], self.mass.size)
+        changes[boxed] += added - removed
+        binds = np.zeros(self.mass.size, dtype=np.bool_)
+        binds[boxed] = added + removed > LEAST_MASS
+        shape = self.mass.shape
+        return changed, self.mass + self.unit * changes.reshape(shape), binds.reshape(shape)
+
+    def _solve_dense(self, boxed, unequal, cost, upper):
+        """Variables and multipliers of the limits by our own simplex method.
+
+        None if the program is too large for it, or it does not come to a proven end.
+        """
+        constraints, band = self.constraints, self.band
+        n_limits, n_groups = constraints.n_limits, constraints.shape[1]
+        n_several = len(band.several_weights)
+        n_rows = n_limits + n_groups + n_several
+        if n_rows * (len(cost) + n_rows) > DENSE_ENTRIES:
+            return None
+        n_pairs = len(band.regrets)
+        of_limits, of_groups = slice(n_limits), slice(n_limits, n_limits + n_groups)
+        matrix = np.zeros((n_rows, len(cost) + n_rows))
+        by_cell = constraints.dense
+        matrix[of_limits, :n_pairs] = by_cell[:, band.to_cell] - by_cell[:, band.from_cell]
+        own_group = np.arange(n_groups)[:, None] == boxed % n_groups
+        for start, sign in ((n_pairs, 1.0), (n_pairs + len(boxed), -1.0)):
+            matrix[of_limits, start : start + len(boxed)] = sign * by_cell[:, boxed]
+            matrix[of_groups, start : start + len(boxed)] = sign * own_group
+        matrix[unequal, len(cost) - len(unequal) + np.arange(len(unequal))] = 1.0
+        matrix[n_limits + n_groups + band.several_rows, band.several] = 1.0
+        matrix[:, len(cost) :] = np.eye(n_rows)
+        right = np.zeros(n_rows)
+        right[of_limits] = constraints.left(self.mass) / self.unit
+        right[n_limits + n_groups :] = band.several_weights / self.unit
+        # Limits and groups are equations: what they begin with is to vanish.
+        spare = np.where(np.arange(n_rows) < n_limits + n_groups, 0.0, np.inf)
+        x, marginals, is_optimal = dual_simplex.minimise_surely(
+            matrix, right, np.append(cost, np.zeros(n_rows)), np.append(upper, spare)
+        )
+        return (x[: len(cost)], marginals[of_limits]) if is_optimal else None
+
+    def _solve_sparse(self, boxed, unequal, cost, upper):
+        """Variables and multipliers of the limits by HiGHS.
+
+        The changes of the cells and of the sizes are variables too, which keeps the matrix sparse.
+        """
+        n_cells, n_limits = self.mass.size, self.constraints.n_limits
+        matrix = self._matrix(boxed, unequal)
+        n_free = matrix.shape[1] - len(cost)
+        before = len(cost) - len(unequal)
+        lowest = np.insert(np.zeros(len(cost)), before, np.full(n_free, -np.inf))
+        right = np.zeros(matrix.shape[0])
+        right[n_cells : n_cells + n_limits] = self.constraints.left(self.mass) / self.unit
         result = _solve(
-            cost / price_unit,
+            np.insert(cost, before, np.zeros(n_free)),
             A_eq=matrix,
             b_eq=right,
-            **band.choices(len(cost), self.unit),
-            bounds=np.column_stack([lowest, highest]),
+            **self.band.choices(matrix.shape[1], self.unit),
+            bounds=np.column_stack([lowest, np.insert(upper, before, np.full(n_free, np.inf))]),
         )
-        changed = multipliers - price_unit * result.eqlin.marginals[n_cells : n_cells + len(left)]
-        changed[unequal] = np.maximum(changed[unequal], 0.0)
-        changes = self.unit * result.x[ends[1] : ends[2]]
-        binds = np.zeros(n_cells, dtype=np.bool_)
-        binds[boxed] = result.x[ends[0] : ends[1]].reshape(2, -1).sum(axis=0) > LEAST_MASS
-        shape = self.mass.shape
-        return changed, self.mass + changes.reshape(shape), binds.reshape(shape)
+        x = np.delete(result.x, np.arange(before, before + n_free))
+        return x, result.eqlin.marginals[n_cells : n_cells + n_limits]
 
     def _matrix(self, boxed, unequal):
         """Equations of the cells, the limits, the groups, whose rows stay as many, and the sizes.
@@ -161,6 +207,11 @@ class _Band:
     several: np.ndarray
     several_rows: np.ndarray
     several_weights: np.ndarray
+
+    def changes(self, moved, n_cells):
+        """Of the cells, if so much of each pair is moved."""
+        to_cells = np.bincount(self.to_cell, weights=moved, minlength=n_cells)
+        return to_cells - np.bincount(self.from_cell, weights=moved, minlength=n_cells)
 
     def choices(self, n_variables, unit):
         """Arguments by which a row with several pairs moves at most its weight."""

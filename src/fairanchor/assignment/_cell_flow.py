@@ -13,8 +13,9 @@ from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._boxed_program import merge_equal
 from fairanchor.assignment._cell_program import BOX_GROWTH, TIED
 
-# Rounding sizes and limits moves less than a row per cell.
-ROWS_PER_CELL = 8
+# Rounding sizes and limits moves less than a row per cell; with more clusters it goes through
+# several, and a second round costs more than a few rows.
+ROWS_PER_CELL = 16
 # After as many rounds all rows may move.
 MAX_ROUNDS = 8
 
@@ -42,23 +43,23 @@ def best_whole_table(rows, prices, net, sizes, low, high):
         Under which the labels of the table are where rows prefer to be, up to ties.
     """
     sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
-    boxes = np.zeros(prices.shape)
+    _, mass, labels, margins = rows.prefer(prices)
+    tied = TIED * float(margins.mean())
+    boxes = 0.5 * kernels.distances_of_cells(
+        rows.scores, rows.group_codes, prices, ROWS_PER_CELL, tied
+    )
     for n_rounds in range(MAX_ROUNDS + 1):
-        _, mass, labels, margins = rows.prefer(prices)
-        nearest = kernels.distances_of_cells(
-            rows.scores, rows.group_codes, prices, ROWS_PER_CELL, TIED * float(margins.mean())
-        )
-        boxes = np.maximum(nearest / 2, BOX_GROWTH * boxes)
         if n_rounds == MAX_ROUNDS:
             boxes = np.full(prices.shape, np.inf)
         band = _band(rows, prices, labels, boxes)
         table = np.rint(mass).astype(np.int64)
-        changes, of_clusters, complete = flow_kernels.best_table(
+        changes, complete = flow_kernels.best_table(
             *band, table, sizes, low, high, np.ascontiguousarray(net)
         )
-        prices, net = prices + changes, net + changes - of_clusters[:, None]
         if complete and _is_within(changes, boxes):
-            return table, prices
+            return table, prices + changes
+        # The prices that were found among too few rows are far worse than those at the start.
+        boxes = BOX_GROWTH * boxes
     raise RuntimeError("No table has these sizes and bounds, though one should.")
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse.csgraph import maximum_flow
 
+from fairanchor._kernels._cell_flow import fills_greedily
 from fairanchor.assignment._rounding import largest_remainder
 from fairanchor.assignment._share_limits import ROUNDING_ERROR, LimitRows
 
@@ -209,10 +210,13 @@ def has_table(sizes, group_sizes, low, high):
     if (low > high).any() or (supply < 0).any() or (demand < 0).any():
         return False
     n_clusters, n_groups = low.shape
+    room = high - low
+    if fills_greedily(supply.astype(np.float64), demand.astype(np.float64), room):
+        return True
     # Nodes: source, clusters, groups, sink.
     capacity = np.zeros((n_clusters + n_groups + 2,) * 2, dtype=np.int32)
     capacity[0, 1 : n_clusters + 1] = supply
-    capacity[1 : n_clusters + 1, n_clusters + 1 : -1] = high - low
+    capacity[1 : n_clusters + 1, n_clusters + 1 : -1] = room
     capacity[n_clusters + 1 : -1, -1] = demand
     flow = maximum_flow(sparse.csr_array(capacity), 0, len(capacity) - 1)
     return flow.flow_value == int(supply.sum())

@@ -60,6 +60,12 @@ class CellConstraints:
         np.add.at(matrix, (limits, places), values)
         return matrix
 
+    @cached_property
+    def by_group(self):
+        """The same for each group: an array of shape (n_groups, n_limits, n_clusters)."""
+        by_cell = self.dense.reshape(self.n_limits, *self.shape)
+        return np.ascontiguousarray(by_cell.transpose(2, 0, 1))
+
     @property
     def matrix(self):
         """The same as a sparse matrix."""

@@ -1,10 +1,14 @@
 """Smoothed start of the prices: Newton's method on a sample, then on all rows."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from fairanchor._kernels._tolerance import maximise_in_box
+from fairanchor._kernels._tolerance import newton_step, smoothed_dual, worst_miss
 from fairanchor._kernels._transport import score_differences
 from fairanchor.assignment._limit_curvature import CurvatureOfLimits
+from fairanchor.assignment._limit_matrix import CellConstraints
+from fairanchor.assignment._scored_rows import ScoredRows
 
 # Temperatures relative to the difference between a row's two best scores: the first to the
 # mean, so that prices can go as far as outliers ask for, the last to the median row's.
@@ -14,14 +18,14 @@ COOLING = 4.0
 # Far from the end a few rows tell where to go, near it only many do: rows of a sample, the
 # temperature, relative to the last, down to which they are enough, and most steps at one.
 # Few steps will do: what they leave over, the linear programs settle in less time.
-SAMPLES = ((500, 4**3, 6), (2_000, 4**2, 6), (20_000, 4, 3), (np.inf, 1, 2))
-# Rows of a sample of the differences.
-DIFFERENCES_ROWS = 20_000
+SAMPLES = ((500, 32, 3), (2_000, 8, 3), (20_000, 1, 3))
+# Which of them shows the differences between scores.
+DIFFERENCES_SAMPLE = 1
 # A step that gains less than this part of the value is the last at its temperature.
 LEAST_GAIN = 1e-6
 # With more limits than this the matrix of a Newton step would be costly to solve with.
 MANY_LIMITS = 300
-# Largest miss of a limit, relative to the rows, that ends a temperature.
+# Largest miss of a limit, relative to a cell of average size, that ends a temperature.
 MASS_TOLERANCE = 1e-2
 LEAST_RIDGE = 1e-8
 
@@ -40,7 +44,8 @@ def smoothed_start(rows, constraints, multipliers=None):
     -------
     multipliers : ndarray of shape (n_limits,)
     """
-    mean, median = _typical_differences(rows.sample(DIFFERENCES_ROWS))
+    samples = _nested_samples(rows)
+    mean, median = _typical_differences(samples[DIFFERENCES_SAMPLE])
     if mean == 0.0:
         return np.zeros(len(constraints.right)) if multipliers is None else multipliers
     last = LAST_TEMPERATURE * median
@@ -49,65 +54,96 @@ def smoothed_start(rows, constraints, multipliers=None):
         multipliers = np.zeros(len(constraints.right))
     else:
         temperature = min(temperature, COOLING**2 * last)
-    for n_rows, lowest, max_steps in SAMPLES:
-        sample = rows.sample(n_rows)
-        while True:
-            multipliers = _maximise(sample, constraints, multipliers, temperature, max_steps)
-            if temperature <= lowest * last:
-                break
+    weight = float(rows.weights.sum())
+    for sample, (_, lowest, max_steps) in zip(samples, SAMPLES, strict=True):
+        while temperature > lowest * last:
+            dual = SmoothedDual(sample, constraints, temperature, weight)
+            multipliers = _maximise(dual, multipliers, max_steps)
             temperature /= COOLING
     return multipliers
 
 
-def _maximise(rows, constraints, multipliers, temperature, max_steps):
+def _nested_samples(rows):
+    """Samples of the sizes above, each of the next larger one: that spares sorting all rows."""
+    samples = []
+    for at_most, _, _ in reversed(SAMPLES):
+        rows = rows.sample(at_most)
+        samples.insert(0, rows)
+    return samples
+
+
+def _maximise(dual, multipliers, max_steps):
     """Maximise the smoothed dual at one temperature, by Newton steps in a box."""
-    is_free = constraints.is_equal
-    tolerance = MASS_TOLERANCE * rows.weights.sum() / rows.n_clusters / rows.n_groups
-
-    def evaluate(multipliers):
-        value, mass, curvature = rows.share_softly(constraints.prices(multipliers), temperature)
-        return value - constraints.right @ multipliers, mass, curvature
-
-    value, mass, curvature = evaluate(multipliers)
-    ridge, box = LEAST_RIDGE, 8.0 * temperature
+    value, gradient, curvature = dual.evaluate(multipliers)
+    ridge, widest = LEAST_RIDGE, 8.0 * dual.temperature
+    box = widest
     for _ in range(max_steps):
-        gradient = -constraints.left(mass)
-        wanted = np.where(is_free | (multipliers > 0), np.abs(gradient), gradient)
-        if wanted.max(initial=0.0) <= tolerance:
+        if worst_miss(gradient, multipliers, dual.constraints.is_equal) <= dual.tolerance:
             break
-        lowest = np.where(is_free, -box, np.maximum(-box, -multipliers))
-        added = ridge * rows.weights.sum() / temperature
-        model = (constraints, curvature / temperature, added)
-        step = _newton_step(*model, gradient, lowest, np.full(len(lowest), box))
-        trial = multipliers + step
-        trial_value, trial_mass, trial_curvature = evaluate(trial)
+        trial = multipliers + dual.newton_step(multipliers, gradient, curvature, ridge, box)
+        trial_value, trial_gradient, trial_curvature = dual.evaluate(trial)
         gain = trial_value - value
         if gain >= -1e-12 * abs(value):
-            multipliers, value, mass, curvature = trial, trial_value, trial_mass, trial_curvature
+            multipliers, value = trial, trial_value
+            gradient, curvature = trial_gradient, trial_curvature
             if gain <= LEAST_GAIN * abs(value):
                 break
-            ridge, box = max(ridge / 100, LEAST_RIDGE), min(2 * box, 8.0 * temperature)
+            ridge, box = max(ridge / 100, LEAST_RIDGE), min(2 * box, widest)
         else:  # where hardly a row is near a tie the quadratic model promises too much
             ridge, box = 10 * ridge, box / 4
     return multipliers
 
 
-def _newton_step(constraints, curvature, ridge, gradient, lowest, highest):
-    """Step in a box that maximises the quadratic model of the smoothed dual."""
-    if constraints.n_limits > MANY_LIMITS:
-        model = CurvatureOfLimits(constraints, curvature, ridge)
-        return model.maximise_in_box(gradient, lowest, highest)
-    hessian = _curvature_of_limits(constraints.dense, curvature)
-    hessian[np.diag_indices_from(hessian)] += ridge
-    return maximise_in_box(hessian, gradient, lowest, highest, 30)
+@dataclass(frozen=True)
+class SmoothedDual:
+    """The dual with a smoothed minimum: how good multipliers are, and where better ones are.
 
+    Attributes
+    ----------
+    rows : ScoredRows
+    constraints : CellConstraints
+    temperature : float
+    weight : float
+        Of all rows.
+    """
 
-def _curvature_of_limits(matrix, curvature):
-    """``A K A'`` for the block-diagonal matrix K of the groups' curvatures."""
-    n_groups, n_clusters, _ = curvature.shape
-    by_group = matrix.reshape(len(matrix), n_clusters, n_groups).transpose(2, 0, 1)
-    product = (by_group @ curvature).transpose(1, 2, 0).reshape(matrix.shape)
-    return product @ matrix.T
+    rows: ScoredRows
+    constraints: CellConstraints
+    temperature: float
+    weight: float
+
+    @property
+    def tolerance(self):
+        """Miss of a limit that ends a temperature."""
+        return MASS_TOLERANCE * self.weight / self.rows.n_clusters / self.rows.n_groups
+
+    @property
+    def has_many_limits(self):
+        return self.constraints.n_limits > MANY_LIMITS
+
+    def evaluate(self, multipliers):
+        """Value, gradient and curvature; the latter by groups, for prices rather than limits."""
+        rows, constraints = self.rows, self.constraints
+        if self.has_many_limits:
+            prices = constraints.prices(multipliers)
+            value, mass, curvature = rows.share_softly(prices, self.temperature)
+            value -= float(constraints.right @ multipliers)
+            return value, -constraints.left(mass), curvature / self.temperature
+        return smoothed_dual(
+            rows.scores, rows.group_codes, rows.weights, constraints.by_group, constraints.right,
+            multipliers, self.temperature,
+        )  # fmt: skip
+
+    def newton_step(self, multipliers, gradient, curvature, ridge, box):
+        """Step within a box that maximises the quadratic model; no multiplier gets negative."""
+        is_free = self.constraints.is_equal
+        lowest = np.where(is_free, -box, np.maximum(-box, -multipliers))
+        highest = np.full(len(lowest), box)
+        ridge *= self.weight / self.temperature
+        if self.has_many_limits:
+            model = CurvatureOfLimits(self.constraints, curvature, ridge)
+            return model.maximise_in_box(gradient, lowest, highest)
+        return newton_step(self.constraints.by_group, curvature, ridge, gradient, lowest, highest)
 
 
 def _typical_differences(rows):

@@ -214,15 +214,16 @@ def _size_kinds(limits):
 
 def _cells_of(place, direction, joint):
     """Entries of the joint groups that limits on shares are about."""
-    rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    rows, columns = [], []
     for a in range(joint.shape[1]):
         own = np.flatnonzero(place[:, 0] == a)
         order = np.argsort(joint[:, a], kind="stable")
-        starts = np.searchsorted(joint[order, a], np.arange(joint[:, a].max(initial=-1) + 2))
-        for number in own.tolist():
-            _, l, r = place[number].tolist()
-            members = order[starts[r] : starts[r + 1]] if r + 1 < len(starts) else order[:0]
-            rows.append(np.full(len(members), number))
-            columns.append(l * len(joint) + members)
+        codes, groups = joint[order, a], place[own, 2]
+        first = np.searchsorted(codes, groups)
+        counts = np.searchsorted(codes, groups, side="right") - first
+        before = np.cumsum(counts) - counts
+        members = order[np.arange(counts.sum()) + np.repeat(first - before, counts)]
+        rows.append(np.repeat(own, counts))
+        columns.append(np.repeat(place[own, 1], counts) * len(joint) + members)
     rows = np.concatenate(rows)
     return Entries(rows, np.concatenate(columns), direction[rows])
