@@ -65,15 +65,23 @@ def _candidate_sizes(limits, table, rounded):
     if near is not None:
         yield near
     if rounded.sum() <= FEW_ROWS and table.size <= FEW_CELLS:
-        anywhere = sizes_of_strict_table(limits, table)
+        anywhere = sizes_of_strict_table([limits], table)
         if anywhere is not None:
             yield anywhere
 
 
-def sizes_of_strict_table(limits, table):
+def sizes_of_strict_table(limits, table, joint=None):
     """Sizes of the integer table within the limits whose sizes are nearest to a table's.
 
     By an integer program over the cells, so for few rows and cells only.
+
+    Parameters
+    ----------
+    limits : list of ShareLimits
+        One per attribute.
+    table : ndarray of shape (n_clusters, n_groups)
+    joint : ndarray of shape (n_groups, n_attributes), default=None
+        Group in each attribute of the table's groups; by default these are the only attribute.
 
     Returns
     -------
@@ -82,12 +90,12 @@ def sizes_of_strict_table(limits, table):
     """
     n_clusters, n_groups = table.shape
     wanted = table.sum(axis=1)
-    constraints = LimitRows.of([limits]).constraints
+    constraints = LimitRows.of(limits, joint).constraints
     each = sparse.eye_array(n_clusters)
     of_sizes = sparse.kron(each, np.ones((1, n_groups)))
     of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
     group_sizes = np.rint(table.sum(axis=0))
-    least = np.maximum(limits.least, np.minimum(1.0, np.floor(wanted)))
+    least = np.maximum(limits[0].least, np.minimum(1.0, np.floor(wanted)))
     lowest = np.where(constraints.is_equal, constraints.right, -np.inf)
     # Variables: the cells, and the distances of the sizes from the wanted ones.
     limited = sparse.vstack([constraints.matrix, of_groups, of_sizes])
@@ -98,7 +106,7 @@ def sizes_of_strict_table(limits, table):
             LinearConstraint(
                 sparse.hstack([limited, nothing]),
                 np.concatenate([lowest, group_sizes, least]),
-                np.concatenate([constraints.right, group_sizes, limits.greatest]),
+                np.concatenate([constraints.right, group_sizes, limits[0].greatest]),
             ),
             LinearConstraint(sparse.hstack([of_sizes, -each]), -np.inf, wanted),
             LinearConstraint(sparse.hstack([of_sizes, each]), wanted, np.inf),
