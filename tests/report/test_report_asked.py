@@ -100,6 +100,7 @@ def test_separate_attributes_are_judged_each_by_itself(people):
     assert verdict.level == "good"
     page = render(run)
     assert "Each attribute by itself" in page
+    assert "of all combinations; 1 is proportional" in page
     assert "Against exact proportions of all combinations, for information" in page
 
 

@@ -105,10 +105,12 @@ def _text(name):
 
 def _tiles(scene):
     run, fairness = scene.run, scene.fairness
+    whose = "of all combinations; " if run.asked is not None and len(run.asked) > 1 else ""
+    best = f"{whose}best possible {score_text(fairness.bound)}"
     tiles = [
-        ("Balance", score_text(fairness.balance), f"best possible {score_text(fairness.bound)}"),
-        ("Relative balance", score_text(fairness.relative_balance), "1 is proportional"),
-        ("MNCE", score_text(fairness.mnce), "1 is as mixed as the population"),
+        ("Balance", score_text(fairness.balance), best),
+        ("Relative balance", score_text(fairness.relative_balance), f"{whose}1 is proportional"),
+        ("MNCE", score_text(fairness.mnce), f"{whose}1 is as mixed as the population"),
     ]
     if run.asked is not None:
         missed = max(own.worst for own in run.asked)
