@@ -265,6 +265,23 @@ def test_few_rows_are_within_all_limits_and_sizes_wherever_any_labels_are(seed):
         assert result.lp_value - 1e-7 <= best <= result.cost + 1e-7
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_of_each_cluster_are_kept_wherever_any_labels_do(seed):
+    rng = np.random.default_rng(seed)
+    scores, codes = random_problem(seed, n=int(rng.integers(16, 34)), c=4, groups=(2, 2, 2))
+    limits = []
+    for own in codes.T:
+        shares = np.bincount(own) / len(own)
+        lower = shares * (1 - rng.uniform(0, 0.6, size=(4, 2)))
+        upper = np.minimum(shares * (1 + rng.uniform(0, 1, size=(4, 2))), 1.0)
+        limits.append(ShareLimits.of_shares(lower, upper, 4, least=1.0))
+    result = assign_by_attributes(scores, codes, limits, warn=False)
+    best = free_strict_cost(scores, codes, limits)
+    assert result.strict == (best is not None)
+    if best is not None:
+        assert result.lp_value - 1e-7 <= best <= result.cost + 1e-7
+
+
 def test_joint_groups_are_the_distinct_rows():
     codes = np.random.default_rng(0).integers(0, 4, size=(200, 3))
     joint, place = joint_groups(codes)
