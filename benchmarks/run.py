@@ -12,10 +12,11 @@ import sys
 
 from _common import FOLDER, parsed, parser_of, progress
 
-BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "streaming", "peers", "tolerance")
+BENCHMARKS = ("census", "fair_kmeans", "scaling", "kernels", "streaming", "peers", "tolerance",
+              "attributes")  # fmt: skip
 
 # Those that read public tables if they are there.
-NEED_DATA = ("census", "tolerance")
+NEED_DATA = ("census", "tolerance", "attributes")
 
 
 def main(arguments=None):

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-NAMES = ["census", "fair_kmeans", "scaling", "kernels", "streaming", "peers", "tolerance"]
+NAMES = ["census", "fair_kmeans", "scaling", "kernels", "streaming", "peers", "tolerance",
+         "attributes"]  # fmt: skip
 MACHINE = {"cores", "memory_gb", "system", "architecture", "threads", "python", "versions"}
 MODULES = {"anchors", "anchor clustering", "graph", "propagation", "other"}
 

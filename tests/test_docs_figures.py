@@ -74,3 +74,22 @@ def test_links_of_the_page_lead_somewhere(page):
     for link in links:
         is_made_by_the_build = link.startswith("gallery/")
         assert "://" in link or is_made_by_the_build or (page.parent / link).exists(), link
+
+
+def test_figures_of_separate_attributes_are_measured():
+    records = json.loads((RESULTS / "attributes.json").read_text())["records"]
+    joint, separate = (
+        next(r for r in records if r["method"] == "FairKMeans" and r["attributes"] == attributes)
+        for attributes in ("intersection", "separate")
+    )
+    sex, race = separate["columns"]["sex"], separate["columns"]["race"]
+    text = text_of(ROOT / "docs" / "fairness.md")
+    assert f"a cost of {joint['cost_per_row']:.3f} per row for the intersection" in text
+    assert f"and of {separate['cost_per_row']:.3f} for the separate attributes" in text
+    assert max(sex["violation"], race["violation"]) < 1.0
+    claim = (
+        f"(relative balance {sex['relative_balance']:.4f} for sex and "
+        f"{race['relative_balance']:.4f} for race, whose smallest cell had {race['smallest_cell']} "
+        f"rows) after {separate['processor_seconds']:.1f} s of processor time"
+    )
+    assert claim in text

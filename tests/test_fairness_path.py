@@ -98,6 +98,13 @@ def test_separate_attributes_and_weights(people):
     )
     assert (np.diff(path.table["cost"]) <= 0).all()
     assert (path.table["violation"] < 1).all()
+    for title in frame:
+        for model, found in zip(path.models, path.table[f"relative_balance_{title}"], strict=True):
+            relative = relative_balance_score(model.labels_, sensitive_features=frame[title])
+            assert_allclose(found, relative)
+    both = np.minimum(path.table["relative_balance_sex"], path.table["relative_balance_race"])
+    assert_array_equal(path.table["relative_balance"], both)
+    assert suggest_tolerance(path, extra_cost=10.0) == 0.0
     weights = np.random.default_rng(0).uniform(0.5, 1.5, size=len(X))
     path = fairness_path(
         X, frame["sex"], (0.0, 0.2, 1.0), n_clusters=3, sample_weight=weights, n_init=1,
@@ -158,6 +165,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (lambda X, g: clusters_path(X, g, [2, 2.5]), ValueError, "n_clusters has 2.5"),
         (lambda X, g: clusters_path(X, g, [0]), ValueError, "n_clusters has 0"),
         (lambda X, g: clusters_path(X, g, []), ValueError, "n_clusters is empty"),
+        (lambda X, g: clusters_path(X, g, [2], tolerance="x"), TypeError, "tolerance='x' should"),
         (lambda X, g: fairness_path(X, g[:3]), ValueError, "sensitive_features has 3 rows"),
         (
             lambda X, g: fairness_path(X, g, attributes="all"),

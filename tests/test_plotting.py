@@ -323,6 +323,22 @@ def test_points_of_a_path_that_fall_together_have_one_name():
     assert [text.get_text() for text in ax.texts] == ["tolerance 0"]
 
 
+def test_separate_attributes_have_a_curve_each():
+    records = path_of([30.0, 24.0, 20.0]).records
+    for record in records:
+        half = {"relative_balance": 0.5 + record["relative_balance"] / 2}
+        own = {"relative_balance": record["relative_balance"]}
+        record["attributes"] = {"sex": own, "_$race$": half}
+    ax = plotting.plot_fairness_path(FairnessPath(records, []))
+    first, second = ax.lines
+    np.testing.assert_allclose(first.get_xdata(), [1.0, 0.75, 0.5])
+    np.testing.assert_allclose(second.get_xdata(), [1.0, 0.875, 0.75])
+    np.testing.assert_allclose(second.get_ydata(), [1.5, 1.2, 1.0])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "sex", "\u200b_\\$race\\$",
+    ]  # fmt: skip
+
+
 def clusters_path_of(costs, plain):
     """A path over 2, 3, ... clusters."""
     return FairnessPath(

@@ -233,7 +233,7 @@ def _violation(labels, groups, targets, weights):
         raise TypeError(
             f"targets={targets!r} should be a tolerance between 0 and 1, or FairnessTargets."
         )
-    n_clusters = _n_clusters(targets)
+    n_clusters = n_clusters_of(targets)
     if n_clusters is None:
         clusters, rows = np.unique(labels, return_inverse=True)
         n_clusters = len(clusters)
@@ -249,7 +249,7 @@ def _violation(labels, groups, targets, weights):
     return limits.violation(table)
 
 
-def _n_clusters(targets):
+def n_clusters_of(targets):
     """Number of clusters of targets that tell them apart; None if they do not."""
     for given in (targets.shares, targets.lower, targets.upper):
         if isinstance(given, dict):

@@ -70,9 +70,9 @@ def _place_of(value, names):
 
 
 def column_titles(sensitive_features, n_columns):
-    """Titles of the columns where they have some that differ, else numbers."""
+    """Titles of the columns where they have some that differ as text, else numbers."""
     names = getattr(sensitive_features, "column_names", None)  # pyarrow's columns are values
     if names is None:
         names = getattr(sensitive_features, "columns", None)
     names = list(range(n_columns)) if names is None else list(names)
-    return names if len(set(names)) == n_columns else list(range(n_columns))
+    return names if len(set(map(str, names))) == n_columns else list(range(n_columns))

@@ -24,7 +24,8 @@ class FairnessPath:
         by which the worst cell misses its limits), ``balance`` and ``relative_balance`` (of the
         worst attribute, if there are several), ``smallest_cluster``, ``smallest_cell``, ``n_iter``
         and ``start``: whether the clustering before was the better start ("warm") or the data
-        ("cold").
+        ("cold"). With ``attributes="separate"`` also ``attributes``: by the title of each column
+        its ``balance``, ``relative_balance`` and ``violation``.
     models : list of FairKMeans
         The fitted estimators, with ``labels_`` and `predict`.
     """
@@ -34,8 +35,13 @@ class FairnessPath:
 
     @property
     def table(self):
-        """Columns of the records by name, for instance for a data frame: dict of ndarray."""
-        return {name: np.array([own[name] for own in self.records]) for name in self.records[0]}
+        """Columns of the records by name, for instance for a data frame: dict of ndarray.
+
+        What is known of separate attributes is in columns of its own, such as
+        ``relative_balance_sex``.
+        """
+        flat = [_flat(record) for record in self.records]
+        return {name: np.array([own[name] for own in flat]) for name in flat[0]}
 
 
 def fairness_path(
@@ -65,7 +71,7 @@ def fairness_path(
     X : array-like of shape (n_samples, n_features)
         Rows to cluster, in memory.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Group of each row.
+        Group of each row; what several columns mean, ``attributes`` says.
     tolerances : sequence of floats in [0, 1], default=(0, 0.05, 0.1, 0.2, 0.5, 1)
         In any order; they are sorted. 0 asks for exact proportions, 1 for nothing.
     n_clusters : int, default=8
@@ -148,6 +154,7 @@ def clusters_path(
     path : FairnessPath
         In the order of increasing numbers of clusters.
     """
+    check_tolerance(tolerance)
     records, models = [], []
     for number in _sorted_numbers(n_clusters):
         path = fairness_path(
@@ -196,8 +203,9 @@ def suggest_tolerance(path, *, extra_cost=0.05):
 
 
 def _record(model):
-    tables = list(getattr(model, "attribute_counts_", {"all": model.counts_}).values())
-    return {
+    separate = getattr(model, "attribute_counts_", None)
+    tables = [model.counts_] if separate is None else list(separate.values())
+    record = {
         "tolerance": float(model.tolerance),
         "n_clusters": int(model.n_clusters),
         "cost": model.inertia_,
@@ -209,6 +217,24 @@ def _record(model):
         "smallest_cell": min(table.min() for table in tables).item(),
         "n_iter": int(model.n_iter_),
     }
+    if separate is not None:
+        record["attributes"] = {
+            title: {
+                "balance": balance_of_table(table),
+                "relative_balance": relative_balance_of_table(table),
+                "violation": model.attribute_violations_[title],
+            }
+            for title, table in separate.items()
+        }
+    return record
+
+
+def _flat(record):
+    """A record without its attributes, whose measures become values of their own."""
+    flat = {name: value for name, value in record.items() if name != "attributes"}
+    for title, measures in record.get("attributes", {}).items():
+        flat |= {f"{measure}_{title}": value for measure, value in measures.items()}
+    return flat
 
 
 def _sorted_tolerances(tolerances):

@@ -1,5 +1,7 @@
 """From what the user asks for to limits on the clusters, and to targets of the anchor graph."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
@@ -170,16 +172,19 @@ def _rule_of_targets(fairness, attributes, groups, rows, n_clusters, unit):
     if joint is not None:
         limits[0] = _with_all_sizes(limits)
     names = [list(own) for own in names]
-    check_limits(limits, rows.group_sizes, names, joint).raise_if_infeasible()
+    titles = None if joint is None else attributes.titles
+    check_limits(limits, rows.group_sizes, names, joint, titles).raise_if_infeasible()
     return LimitRule(tuple(limits), joint)
 
 
 def _in_rows(limits, rows, unit):
     """Sizes in rows instead of the user's weights; where rows are whole, none is empty."""
     least, greatest = limits.least / unit, limits.greatest / unit
-    if not rows.is_weighted:
-        least = np.maximum(least, np.minimum(1.0, greatest))
-    return ShareLimits(limits.lower, limits.upper, least, greatest)
+    in_rows = ShareLimits(limits.lower, limits.upper, least, greatest)
+    if rows.is_weighted:
+        return in_rows
+    whole = in_rows.in_whole_rows()
+    return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
 
 
 def _with_all_sizes(limits):

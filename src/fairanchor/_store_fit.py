@@ -10,7 +10,7 @@ import numpy as np
 from fairanchor._anchor_parameters import SOLVERS
 from fairanchor._fairness_rule import allowed_cells
 from fairanchor._model import AnchorModel
-from fairanchor.clusterers._attribute_report import AttributeReport
+from fairanchor.clusterers._attribute_report import AttributeReport, public_limits
 from fairanchor.graph import sufficient_multipliers
 from fairanchor.graph._row_solvers import choose_row_solver
 from fairanchor.metrics import balance_of_table
@@ -57,6 +57,7 @@ def store_assignment(model, rows, groups, units, propagated):
 
 def store_limits(model, rows, groups, attributes, units, propagated, rule):
     """By how much what was asked for is missed, in all and by attribute."""
+    model._asked_limits = public_limits(rule, groups, units.weight)
     if rule is not None:
         counts = groups.from_public(model.counts_)
         counts = counts if units.weight == 1.0 else counts / units.weight

@@ -214,6 +214,74 @@ def test_limits_on_sizes_hold_with_several_attributes():
     assert result.sizes.max() <= 105
 
 
+def test_a_combination_whose_rows_have_no_weight_is_no_obstacle():
+    scores, codes = random_problem(3, n=60)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=60)
+    weights[(codes == [0, 0]).all(axis=1)] = 0.0
+    limits = [
+        ShareLimits.proportional(np.bincount(own, weights=weights), 3, 0.1) for own in codes.T
+    ]
+    result = assign_by_attributes(scores, codes, limits, weights=weights, warn=False)
+    assert np.isfinite(result.cost)
+    assert result.violation <= 2 * weights.max()
+    assert_allclose(result.counts.sum(), weights.sum())
+
+
+def free_strict_cost(scores, codes, limits):
+    """Least cost of labels of any sizes within all limits, no cluster empty; None without any."""
+    n, c = scores.shape
+    sums = sparse.csr_array((np.ones(n * c), (np.tile(np.arange(c), n), np.arange(n * c))))
+    constraints = [
+        LinearConstraint(sparse.kron(sparse.eye_array(n), np.ones((1, c))), 1, 1),
+        LinearConstraint(sums, np.maximum(limits[0].least, 1.0), limits[0].greatest),
+    ]
+    for matrix, own in zip(rows_in_cells(codes, c), limits, strict=True):
+        of_cell = sparse.kron(sparse.eye_array(c), np.ones((own.lower.shape[1], 1))) @ sums
+        least = sparse.csr_array(matrix - of_cell * own.lower.reshape(-1, 1))
+        greatest = sparse.csr_array(matrix - of_cell * own.upper.reshape(-1, 1))
+        constraints.append(LinearConstraint(least, -1e-7, np.inf))
+        constraints.append(LinearConstraint(greatest, -np.inf, 1e-7))
+    solution = milp(
+        -scores.ravel(), constraints=constraints, integrality=np.ones(n * c), bounds=Bounds(0, 1)
+    )
+    return solution.fun if solution.status == 0 else None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_rows_are_within_all_limits_and_sizes_wherever_any_labels_are(seed):
+    rng = np.random.default_rng(seed)
+    scores, codes = random_problem(seed, n=int(rng.integers(12, 30)), c=3, groups=(2, 3))
+    least, greatest = rng.integers(1, 5, size=3), 12 + rng.integers(0, 9, size=3)
+    tolerance = rng.choice([0.0, 0.2, 0.4])
+    limits = [
+        ShareLimits.proportional(np.bincount(own), 3, tolerance, least=least, greatest=greatest)
+        for own in codes.T
+    ]
+    result = assign_by_attributes(scores, codes, limits, warn=False)
+    best = free_strict_cost(scores, codes, limits)
+    assert result.strict == (best is not None)
+    assert result.violation < 1.0
+    if best is not None:
+        assert result.lp_value - 1e-7 <= best <= result.cost + 1e-7
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_of_each_cluster_are_kept_wherever_any_labels_do(seed):
+    rng = np.random.default_rng(seed)
+    scores, codes = random_problem(seed, n=int(rng.integers(16, 34)), c=4, groups=(2, 2, 2))
+    limits = []
+    for own in codes.T:
+        shares = np.bincount(own) / len(own)
+        lower = shares * (1 - rng.uniform(0, 0.6, size=(4, 2)))
+        upper = np.minimum(shares * (1 + rng.uniform(0, 1, size=(4, 2))), 1.0)
+        limits.append(ShareLimits.of_shares(lower, upper, 4, least=1.0))
+    result = assign_by_attributes(scores, codes, limits, warn=False)
+    best = free_strict_cost(scores, codes, limits)
+    assert result.strict == (best is not None)
+    if best is not None:
+        assert result.lp_value - 1e-7 <= best <= result.cost + 1e-7
+
+
 def test_joint_groups_are_the_distinct_rows():
     codes = np.random.default_rng(0).integers(0, 4, size=(200, 3))
     joint, place = joint_groups(codes)

@@ -4,9 +4,10 @@ import json
 
 import pyarrow.csv
 import pytest
+from sklearn.preprocessing import StandardScaler
 
-from fairanchor import load_model
-from fairanchor.metrics import worst_violation
+from fairanchor import FairKMeans, load_model
+from fairanchor.metrics import relative_balance_score, worst_violation
 
 TABLE = ("people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
 FEATURES = ("--features", "age,income")
@@ -61,8 +62,88 @@ def test_compare_path_as_json_has_what_was_asked_for(folder, run):
         (("compare", *TABLE, "--tolerance", 0.1), "--tolerance needs --path"),
         (("compare", *TABLE, "--path", "--tolerance", -1), "-1.0 is not in the range 0<=x<=1"),
         (("compare", *TABLE, "--path", "-o", "x.txt"), "expected a picture"),
+        (("compare", *TABLE, "--path", "--table", "x.txt"), "expected one of .csv"),
+        (("compare", *TABLE, "--path", "--table", "-"), "Only labels can go to standard output"),
+        (("compare", *TABLE, "--attributes", "separate"), "--attributes separate needs --path"),
+        (
+            ("compare", *TABLE, "--path", "--attributes", "separate", "--min-group-size", 5),
+            "--min-group-size merges combinations",
+        ),
     ],
 )
 def test_bad_options_are_refused_by_name(folder, run, arguments, message):
     result = run(*arguments, code=2)
     assert message in result.stderr
+
+
+SEPARATE = ("--sensitive", "race", "--attributes", "separate")
+
+
+def test_compare_path_of_separate_attributes_has_figures_of_each(folder, run):
+    result = run(
+        "compare", *TABLE, *FEATURES, *SEPARATE, "--path", "--tolerance", 0, "--tolerance", 1,
+        "--json", "--table", "path.csv", "-o", "path.svg",
+    )  # fmt: skip
+    summary = json.loads(result.stdout)
+    assert summary["attributes"] == "separate"
+    X = StandardScaler().fit_transform(folder.people.select(["age", "income"]).to_pandas())
+    frame = folder.people.select(["sex", "race"]).to_pandas()
+    model = FairKMeans(2, attributes="separate", random_state=0)
+    model.fit(X, sensitive_features=frame)
+    exact, loose = summary["path"]
+    assert exact["cost"] == pytest.approx(model.inertia_)
+    for title in ("sex", "race"):
+        relative = relative_balance_score(model.labels_, sensitive_features=frame[title])
+        assert exact["attributes"][title]["relative_balance"] == pytest.approx(relative)
+        assert exact["attributes"][title]["violation"] < 1
+    assert loose["attributes"]["sex"]["relative_balance"] < 0.95
+    assert "sex" in (folder / "path.svg").read_text()
+    table = pyarrow.csv.read_csv("path.csv").to_pylist()
+    assert [row["tolerance"] for row in table] == [0, 1]
+    assert table[1]["relative_balance_sex"] == loose["attributes"]["sex"]["relative_balance"]
+
+
+def test_compare_path_shows_a_column_for_each_attribute(folder, run):
+    result = run("compare", *TABLE, *FEATURES, *SEPARATE, "--path", "--tolerance", 0.1)
+    head, row, note, _ = result.stdout.splitlines()
+    assert head.split()[-2:] == ["sex", "race"]
+    assert all(float(value) >= 0.9 for value in row.split()[-2:])
+    assert "their relative balance" in note
+
+
+def test_compare_path_takes_missing_values_of_a_separate_column_as_a_group(folder, run):
+    race = [None, None, None, *folder.people["race"].to_pylist()[3:]]
+    folder.write("gaps.csv", race=race)
+    result = run(
+        "compare", "gaps.csv", *TABLE[1:], *FEATURES, *SEPARATE, "--path", "--tolerance", 0,
+        "--missing", "own-group", "--json",
+    )  # fmt: skip
+    [record] = json.loads(result.stdout)["path"]
+    counts = record["attributes"]["race"]
+    # Three rows without a race, in two clusters: none can have exactly its share of them.
+    assert 0.3 < counts["relative_balance"] < 0.95
+    assert counts["violation"] < 1
+
+
+def test_one_column_that_is_separate_is_the_same_as_one_column(folder, run):
+    options = ("--path", "--tolerance", 0.1, "--json")
+    one = json.loads(run("compare", *TABLE, *FEATURES, *options).stdout)["path"][0]
+    separate = run("compare", *TABLE, *FEATURES, *options, "--attributes", "separate")
+    other = json.loads(separate.stdout)["path"][0]
+    assert other.pop("attributes")["sex"]["relative_balance"] == one["relative_balance"]
+    assert other == one
+
+
+def test_compared_methods_as_a_table_have_their_figures_or_their_reason(folder, run, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise ValueError("no")
+
+    monkeypatch.setattr("fairanchor.FairKMeans.fit", refuse)
+    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
+    methods = ("--method", "k-means", "--method", "fair k-means")
+    run("compare", *TABLE, *FEATURES, *methods, "--table", "methods.csv", code=3)
+    plain, fair = pyarrow.csv.read_csv("methods.csv").to_pylist()
+    assert plain["cost"] > 0
+    assert plain["error"] == ""
+    assert fair["error"] == "no"
+    assert fair["cost"] is None

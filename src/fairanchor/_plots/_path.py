@@ -3,7 +3,14 @@
 import numpy as np
 
 from fairanchor._plots._documentation import completed
-from fairanchor._plots._style import SURFACE, axes_or_new, series_color, tidy
+from fairanchor._plots._style import (
+    MARKERS,
+    SURFACE,
+    axes_or_new,
+    legend_above,
+    series_color,
+    tidy,
+)
 
 # Of the span of the costs: a curve that hardly falls should not look like a cliff.
 LEAST_SPAN = 0.05
@@ -15,7 +22,8 @@ NAME_DISTANCE = 0.05
 def plot_fairness_path(path, *, ax=None):
     """Cost of each clustering of a path against how near it is to exact proportions.
 
-    Beside the points are their tolerances. The cost of the loosest one is 1.
+    Beside the points are their tolerances. The cost of the loosest one is 1. Separate attributes
+    have a curve each; the tolerances are beside the worst of them.
 
     Parameters
     ----------
@@ -39,8 +47,12 @@ def plot_fairness_path(path, *, ax=None):
     """
     balances, costs, tolerances = _columns(path)
     ax = axes_or_new(ax)
-    color = series_color(0)
-    ax.plot(balances, costs, color=color, linewidth=1.6, marker="o", markersize=6, zorder=3)
+    curves = _attribute_curves(path)
+    for k, own in enumerate(curves.values() if curves else [balances]):
+        ax.plot(own, costs, color=series_color(k), linewidth=1.6, marker=MARKERS[k % len(MARKERS)],
+                markersize=6, zorder=3)  # fmt: skip
+    if curves:
+        legend_above(ax, ax.lines, list(curves))
     _name_points(ax, balances, costs, tolerances)
     low, high = float(costs.min()), max(float(costs.max()), float(costs.min()) + LEAST_SPAN)
     ax.set_ylim(low - 0.12 * (high - low), high + 0.15 * (high - low))
@@ -109,6 +121,17 @@ def _columns(path):
             f"The loosest tolerance costs {costs[-1]:g}: nothing can be drawn relative to it."
         )
     return balances, costs / costs[-1], tolerances
+
+
+def _attribute_curves(path):
+    """Relative balances of each separate attribute, by its title; none if there is only one."""
+    titles = list(path.records[0].get("attributes", {}))
+    if len(titles) < 2:
+        return {}
+    return {
+        title: [record["attributes"][title]["relative_balance"] for record in path.records]
+        for title in titles
+    }
 
 
 def _arrays(path, names, source):

@@ -52,7 +52,7 @@ class FeasibilityReport:
             raise ValueError(self.message)
 
 
-def check_limits(limits, group_sizes, names=None, joint=None):
+def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
     """`FeasibilityReport` of limits for groups of these sizes.
 
     Parameters
@@ -65,44 +65,56 @@ def check_limits(limits, group_sizes, names=None, joint=None):
         Names of each attribute's groups; by default their codes.
     joint : ndarray of shape (n_joint, n_attributes), default=None
         Codes of the joint groups; by default one attribute, whose groups they are.
+    titles : list, default=None
+        What the attributes are called; by default their numbers.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
     limit_rows = LimitRows.of(limits, joint)
     table, beyond = _least_slack(limit_rows.constraints, group_sizes)
     slack = np.abs(beyond)
     threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
-    rows = f"{group_sizes.sum():g} rows in {len(table)} clusters"
+    rows = f"{_number(group_sizes.sum())} rows in {len(table)} clusters"
     if slack.max(initial=0.0) <= threshold:
         return FeasibilityReport(True, f"The limits can be met: {rows}.", table)
     worst = int(np.argmax(slack))
     a, l, r = limit_rows.place[worst].tolist()
     is_upper = limit_rows.sign[worst] == 1 or (limit_rows.sign[worst] == 0 and beyond[worst] > 0)
-    if a < 0:
-        limit, group = ("max_size" if is_upper else "min_size"), None
-        size = (limits[0].greatest if is_upper else limits[0].least)[l]
-        what = f"cluster {l} misses its {limit}={size:g}"
-    else:
-        limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
-        codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
-        own = float(group_sizes[codes == r].sum())
-        of_attribute = f" of attribute {a}" if len(limits) > 1 else ""
-        what = (
-            f"group {group!r}{of_attribute}, with {own:g} rows or {own / group_sizes.sum():.4g} of "
-            f"all, misses its {limit} share {getattr(limits[a], limit)[l, r]:.4g} of cluster {l}"
-        )
     n_missed, total = int((slack > threshold).sum()), float(slack.sum())
     in_all = ""
     if n_missed > 1:
-        in_all = f"; {n_missed} limits are missed by {total:.6g} rows in all"
+        in_all = f"; {n_missed} limits are missed by {_number(total)} rows in all"
+    if a < 0:
+        limit, group = ("max_size" if is_upper else "min_size"), None
+        size = (limits[0].greatest if is_upper else limits[0].least)[l]
+        what = f"cluster {l} misses its {limit}={_number(size)}"
+    else:
+        limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
+        codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
+        of = "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+        share = getattr(limits[a], limit)[l, r]
+        what = (
+            f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
+            f"{limit} share {share:.4g} of cluster {l}"
+        )
     message = (
         f"No assignment of {rows} meets the limits. In the one that misses them least, {what} by "
-        f"{slack[worst]:.6g} rows{in_all}. Loosen this limit, or others of the same group or "
+        f"{_number(slack[worst])} rows{in_all}. Loosen this limit, or others of the same group or "
         "cluster."
     )
     return FeasibilityReport(
         False, message, table, None if a < 0 else a, l, group, limit,
         round(float(slack[worst]), 9), round(total, 9),
     )  # fmt: skip
+
+
+def _rows_of_group(group_sizes, is_in_group):
+    own = float(group_sizes[is_in_group].sum())
+    return f"{_number(own)} rows or {own / group_sizes.sum():.4g} of all"
+
+
+def _number(value):
+    """A number of rows, or a weight, with all digits of a whole number."""
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-6 else f"{value:,.6g}"
 
 
 def _least_slack(constraints, group_sizes):

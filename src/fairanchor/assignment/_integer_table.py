@@ -5,6 +5,9 @@ cells, and integer tables within bounds on cells and with given margins are a fl
 there is a fractional one there is an integer one.
 """
 
+from dataclasses import dataclass, field
+from functools import lru_cache
+
 import numpy as np
 from scipy import sparse
 from scipy.optimize import LinearConstraint, milp
@@ -20,7 +23,7 @@ from fairanchor.assignment._share_limits import ROUNDING_ERROR, LimitRows
 SIZE_REACH = 0.01
 LEAST_SIZE_REACH, MOST_SIZE_REACH = 2, 50
 # With as few rows and cells, whole numbers within the limits are looked for at all sizes.
-FEW_ROWS, FEW_CELLS, MAX_NODES = 500, 60, 500
+FEW_ROWS, FEW_CELLS, MAX_NODES = 500, 60, 100
 
 
 def choose_cells(limits, table):
@@ -66,51 +69,111 @@ def _candidate_sizes(limits, table, rounded):
     if near is not None:
         yield near
     if rounded.sum() <= FEW_ROWS and table.size <= FEW_CELLS:
-        anywhere = sizes_of_strict_table(limits, table)
+        anywhere = sizes_of_strict_table([limits], table)
         if anywhere is not None:
             yield anywhere
 
 
-def sizes_of_strict_table(limits, table):
+def sizes_of_strict_table(limits, table, joint=None):
     """Sizes of the integer table within the limits whose sizes are nearest to a table's.
 
     By an integer program over the cells, so for few rows and cells only.
+
+    Parameters
+    ----------
+    limits : list of ShareLimits
+        One per attribute.
+    table : ndarray of shape (n_clusters, n_groups)
+    joint : ndarray of shape (n_groups, n_attributes), default=None
+        Group in each attribute of the table's groups; by default these are the only attribute.
 
     Returns
     -------
     sizes : ndarray of shape (n_clusters,), or None
         None if there is no such table (or none was found in `MAX_NODES` nodes).
     """
-    n_clusters, n_groups = table.shape
-    wanted = table.sum(axis=1)
-    constraints = LimitRows.of([limits]).constraints
-    each = sparse.eye_array(n_clusters)
-    of_sizes = sparse.kron(each, np.ones((1, n_groups)))
-    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
-    group_sizes = np.rint(table.sum(axis=0))
-    least = np.maximum(limits.least, np.minimum(1.0, np.floor(wanted)))
-    lowest = np.where(constraints.is_equal, constraints.right, -np.inf)
-    # Variables: the cells, and the distances of the sizes from the wanted ones.
-    limited = sparse.vstack([constraints.matrix, of_groups, of_sizes])
-    nothing = sparse.csr_array((limited.shape[0], n_clusters))
-    solution = milp(
-        np.repeat([0.0, 1.0], [table.size, n_clusters]),
-        constraints=[
-            LinearConstraint(
-                sparse.hstack([limited, nothing]),
-                np.concatenate([lowest, group_sizes, least]),
-                np.concatenate([constraints.right, group_sizes, limits.greatest]),
-            ),
-            LinearConstraint(sparse.hstack([of_sizes, -each]), -np.inf, wanted),
-            LinearConstraint(sparse.hstack([of_sizes, each]), wanted, np.inf),
-        ],
-        integrality=np.repeat([1, 0], [table.size, n_clusters]),
-        options={"node_limit": MAX_NODES},
-    )
-    if solution.x is None:
+    sizes = table.sum(axis=1)
+    # A cluster that has rows keeps some.
+    least = np.maximum(limits[0].least, np.minimum(1.0, np.floor(sizes)))
+    wanted = _WholeTable.within(limits, joint, np.rint(table.sum(axis=0)), least)
+    some = _some_table(wanted)
+    if some is None:
         return None
-    found = np.rint(solution.x[: table.size]).reshape(table.shape)
-    return found.sum(axis=1).astype(np.int64)
+    # In whole numbers: HiGHS was seen to fail where the distances are fractions.
+    nearest = wanted.nearest_to(np.rint(sizes))
+    return (some if nearest is None else nearest).sum(axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _WholeTable:
+    """An integer program for a table within limits. Equal ones have equal answers.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    key : tuple of bytes
+        All that the answer depends on.
+    matrix : sparse array of shape (n_rows, n_cells)
+    low, high : ndarray of shape (n_rows,)
+    """
+
+    shape: tuple
+    key: tuple
+    matrix: object = field(compare=False)
+    low: np.ndarray = field(compare=False)
+    high: np.ndarray = field(compare=False)
+
+    @classmethod
+    def within(cls, limits, joint, group_sizes, least):
+        """Of groups of these sizes, within the shares of limits and at least so large clusters."""
+        constraints = LimitRows.of(limits, joint).constraints
+        n_clusters, n_groups = shape = constraints.shape
+        of_sizes = sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups)))
+        of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
+        matrix = sparse.csr_array(sparse.vstack([constraints.matrix, of_groups, of_sizes]))
+        lowest = np.where(constraints.is_equal, constraints.right, -np.inf)
+        low = np.concatenate([lowest, group_sizes, least])
+        high = np.concatenate([constraints.right, group_sizes, limits[0].greatest])
+        parts = (matrix.data, matrix.indices, matrix.indptr, low, high)
+        return cls(shape, tuple(part.tobytes() for part in parts), matrix, low, high)
+
+    def nearest_to(self, sizes):
+        """The table whose sizes differ least from these in all, of those found; or None."""
+        n_clusters, n_groups = self.shape
+        each = sparse.eye_array(n_clusters)
+        of_sizes = sparse.kron(each, np.ones((1, n_groups)))
+        # Variables: the cells, and the distances of the sizes from the wanted ones.
+        constraints = [
+            self.limits(n_clusters),
+            LinearConstraint(sparse.hstack([of_sizes, -each]), -np.inf, sizes),
+            LinearConstraint(sparse.hstack([of_sizes, each]), sizes, np.inf),
+        ]
+        costs = np.repeat([0.0, 1.0], [n_clusters * n_groups, n_clusters])
+        return self.solve(costs, constraints)
+
+    def limits(self, n_more=0):
+        """The program's rows, with so many variables besides the cells."""
+        nothing = sparse.csr_array((self.matrix.shape[0], n_more))
+        return LinearConstraint(sparse.hstack([self.matrix, nothing]), self.low, self.high)
+
+    def solve(self, costs, constraints):
+        """The table of least cost that was found in `MAX_NODES` nodes; None without any."""
+        n_cells = self.matrix.shape[1]
+        solution = milp(
+            costs,
+            constraints=constraints,
+            integrality=np.repeat([1, 0], [n_cells, len(costs) - n_cells]),
+            options={"node_limit": MAX_NODES},
+        )
+        if solution.x is None:
+            return None
+        return np.rint(solution.x[:n_cells]).reshape(self.shape)
+
+
+@lru_cache(maxsize=64)
+def _some_table(wanted):
+    """Any such table, or None: steps that only move centres ask for it again and again."""
+    return wanted.solve(np.zeros(wanted.matrix.shape[1]), [wanted.limits()])
 
 
 def round_sizes(sizes, total):

@@ -13,7 +13,6 @@ misses no limit by more rows than that; what was found, nearly always less than 
 reported, and warned about if it is not.
 """
 
-import itertools
 import warnings
 from dataclasses import dataclass, field
 
@@ -24,8 +23,11 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from fairanchor.assignment._cell_program import solve_by_prices
 from fairanchor.assignment._feasibility import check_limits
 from fairanchor.assignment._integer_table import (
+    FEW_CELLS,
+    FEW_ROWS,
     outward_bounds,
     round_sizes,
+    sizes_of_strict_table,
     strict_bounds,
     strictly_possible_sizes,
 )
@@ -215,7 +217,8 @@ class _Problem:
             totals = self._whole_table(relaxed)
         else:
             totals = np.maximum(relaxed.table, 0.0)
-            totals *= self.rows.group_sizes / totals.sum(axis=0)
+            columns = totals.sum(axis=0)  # zero for a group whose rows have no weight
+            totals *= self.rows.group_sizes / np.where(columns > 0, columns, 1.0)
         moved = transport(
             self.rows.scores, self.rows.group_codes, totals, weights=self.weights,
             copies=self.copies, start=-relaxed.prices, n_jobs=self.rows.n_jobs,
@@ -253,13 +256,11 @@ class _Problem:
         sizes = relaxed.table.sum(axis=1)
         rounded = round_sizes(sizes, int(np.rint(sizes.sum())))
         spacing = self._spacing(relaxed.prices)
-        candidates = (rounded, strictly_possible_sizes(self.limits, sizes))
-        for chosen, reach in itertools.product(candidates, REACHES):
-            if chosen is not None:
-                bounds = [strict_bounds(own, chosen) for own in self.limits]
-                table = self._table_within(bounds, chosen, relaxed, spacing, reach)
-                if table is not None:
-                    return table
+        for chosen, reach in self._candidates(relaxed.table, rounded):
+            bounds = [strict_bounds(own, chosen) for own in self.limits]
+            table = self._table_within(bounds, chosen, relaxed, spacing, reach)
+            if table is not None:
+                return table
         outside = 0
         while True:
             bounds = [outward_bounds(own, rounded, outside) for own in self.limits]
@@ -268,6 +269,17 @@ class _Problem:
                 if table is not None:
                     return table
             outside = max(1, 2 * outside)
+
+    def _candidates(self, table, rounded):
+        """Sizes with which all limits may be met, best first, and how far to look for a table."""
+        near = strictly_possible_sizes(self.limits, table.sum(axis=1))
+        for sizes in (rounded, near):
+            if sizes is not None:
+                yield from ((sizes, reach) for reach in REACHES)
+        if rounded.sum() <= FEW_ROWS and table.size <= FEW_CELLS:
+            anywhere = sizes_of_strict_table(self.limits, table, self.joint)
+            if anywhere is not None:
+                yield anywhere, int(rounded.sum())
 
     def _spacing(self, prices):
         """About what it costs to move one more row of each joint group."""

@@ -2,6 +2,7 @@
 
 import click
 
+from fairanchor.cli._audit_limits import asked_of_labels, limit_lines, summary_of_asked
 from fairanchor.cli._common import (
     NOT_CONVERGED,
     PATH,
@@ -24,6 +25,7 @@ from fairanchor.cli._common import (
     table_options,
 )
 from fairanchor.cli._progress import seconds_to_read
+from fairanchor.cli._targets import check_targets_options, targets_options
 
 MOST_CELLS = 20_000_000
 
@@ -66,6 +68,13 @@ MOST_CELLS = 20_000_000
     type=FiniteRange(0, 1),
     help="End with exit code 3 if the relative balance is smaller.",
 )
+@click.option(
+    "--tolerance",
+    type=FiniteRange(min=0, max=1),
+    help="Judge by this: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
+    "tolerance) times its share of all rows.",
+)
+@targets_options
 @table_options
 @click.option("--report", type=PATH, help="Report, .html.")
 @click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
@@ -77,17 +86,26 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     each group's share of a cluster with its share of all rows (1 is proportional); MNCE is the
     worst cluster's entropy over that of all rows. Rows without a cluster are not counted, and
     their number is said.
+
+    --tolerance, --targets and --attributes separate say what was asked for, as they do for
+    'fairanchor fit'. Then it is also said by how many rows that is missed, the report judges by
+    it, and the exit code is 3 if it is missed by a row or more.
     """
     run = Run(quiet)
-    check_outputs(None, report, force=force, inputs=[labels, options["data"]])
+    check_targets_options(options)
+    inputs = [labels, options["data"], options["targets"]]
+    check_outputs(None, report, force=force, inputs=inputs)
     _check_request(labels, report, options)
     with run.step("read", f"Reading {show_source(labels)}", expected=seconds_to_read(labels)):
-        clusters, groups, n_without = _load(labels, options)
+        clusters, groups, columns, n_without = _load(labels, options)
     if n_without:
         run.say(f"Not counted: {count_rows(n_without)} without a cluster or a group.")
     summary = _summary(labels, clusters, groups, n_without, run)
+    asked, request = asked_of_labels(summary, columns, options)
+    summary |= summary_of_asked(asked)
     lines = composition_lines(summary["counts"], summary["groups"], summary["clusters"])
     lines += ["", measures_line(summary), _worst_sentence(summary["worst_cell"])]
+    lines += limit_lines(asked, request, clusters.names)
     # The table is the result; only --json takes its place.
     if as_json:
         run.say("\n".join(lines))
@@ -95,11 +113,11 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
         print_result(lines)
     if report is not None:
         with run.step("report", f"Writing {report}"):
-            _write_report(report, labels, clusters, groups, summary, force)
+            _write_report(report, labels, clusters, groups, summary, force, asked, request)
         run.say(f"report: {report}")
     if as_json:
         print_json(summary)
-    _judge(summary, min_relative_balance)
+    _judge(summary, min_relative_balance, asked)
 
 
 def _check_request(labels, report, options):
@@ -113,7 +131,10 @@ def _check_request(labels, report, options):
 
 
 def _load(labels, options):
-    """Groupings of the rows by cluster and by group, without rows that lack either."""
+    """Groupings of the rows by cluster and by group, without rows that lack either.
+
+    Also the sensitive columns, and how many rows were left out.
+    """
     import numpy as np
 
     from fairanchor.tables._grouping import encode_groups, learn_groups
@@ -141,7 +162,8 @@ def _load(labels, options):
     )
     clusters = encode_groups(table, [options["cluster"]])
     _check_clusters(clusters, len(groups.names), options["cluster"])
-    return _sorted(clusters), _sorted(groups), int(np.count_nonzero(~counted))
+    n_without = int(np.count_nonzero(~counted))
+    return _sorted(clusters), _sorted(groups), list(sensitive), n_without
 
 
 def _check_clusters(clusters, n_groups, column):
@@ -268,7 +290,7 @@ def _worst_sentence(cell):
     )
 
 
-def _write_report(path, labels, clusters, groups, summary, force):
+def _write_report(path, labels, clusters, groups, summary, force, asked, request):
     from fairanchor.cli._repeat import command_line
     from fairanchor.report import RunSummary, write_report
 
@@ -279,6 +301,8 @@ def _write_report(path, labels, clusters, groups, summary, force):
         group_names=groups.names,
         cluster_names=clusters.names,
         counts=summary["counts"],
+        asked=asked,
+        request=request,
         n_rows_left_out=summary["n_rows_not_counted"],
         left_out_reason="without a cluster or a group",
         warnings=summary["warnings"],
@@ -287,7 +311,11 @@ def _write_report(path, labels, clusters, groups, summary, force):
     write_report(path, run, force=force)
 
 
-def _judge(summary, least):
+def _judge(summary, least, asked):
+    missed = max((own.worst for own in asked or ()), default=0.0)
+    if missed >= 1.0:
+        click.echo(f"What was asked for is missed by {missed:,.1f} rows.", err=True)
+        exit_with(NOT_CONVERGED)
     if least is not None and summary["relative_balance"] < least:
         click.echo(
             f"The relative balance {summary['relative_balance']:.4f} is below "

@@ -27,9 +27,11 @@ from fairanchor.cli._comparison import (
     measured,
     relate_costs,
     warm_up,
+    write_records,
 )
 from fairanchor.cli._path import check_path_options, compare_path
 from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors
+from fairanchor.cli._targets import attributes_option
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -73,19 +75,24 @@ PICTURES = (".png", ".svg", ".pdf")
     type=FiniteRange(min=0, max=1),
     help="With --path: only these; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
 )
+@attributes_option
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
 @missing_option
 @table_options
 @click.option("--output", "-o", type=PATH, help=f"Picture, {', '.join(PICTURES)}.")
+@click.option("--table", type=PATH,
+              help="Results as a table, .csv, .tsv, .parquet or .arrow.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Table as JSON on standard output.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**32 - 1),
               help="The same seed gives the same labels.")  # fmt: skip
 @jobs_option
 @run_options
 @click.pass_context
-def compare(context, source, output, as_json, methods, path, tolerances, force, quiet, **options):
+def compare(
+    context, source, output, table, as_json, methods, path, tolerances, force, quiet, **options
+):
     """Cluster INPUT by plain k-means and by each fair method, and compare.
 
     Cost is the k-means cost of the labels, relative to plain k-means where it takes part.
@@ -96,12 +103,12 @@ def compare(context, source, output, as_json, methods, path, tolerances, force, 
     With --path the table has a row for each tolerance: a group's share of a cluster may differ
     from its share p of all rows between (1 - tolerance) p and p / (1 - tolerance). 'violation' is
     by how many rows the worst cell misses that, 'gap' the certified part of the cost that whole
-    rows add at most.
+    rows add at most. With --attributes separate that is asked of each sensitive column by itself.
     """
-    check_path_options(context, path, tolerances)
+    check_path_options(context, path, tolerances, options)
     run = Run(quiet)
-    check_outputs(None, output, force=force, inputs=[source])
-    _check_picture(output)
+    check_outputs(None, output, table, force=force, inputs=[source])
+    _check_files(output, table)
     with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
         loaded = load_table(source, options)
     run.say(
@@ -110,18 +117,24 @@ def compare(context, source, output, as_json, methods, path, tolerances, force, 
     if loaded.n_dropped:
         run.say(f"Left out: {count_rows(loaded.n_dropped)} with missing values.")
     if path:
-        compare_path(run, source, loaded, options, tolerances, output, as_json, force)
+        outputs = {"picture": output, "table": table}
+        compare_path(run, source, loaded, options, tolerances, outputs, as_json, force)
         return
     records = _run_all(run, list(dict.fromkeys(methods)), loaded, options)
     _print(_summary(source, loaded, options, records, run), as_json)
-    # After the table: whatever happens to the picture, the results are there.
+    # After the lines: whatever happens to the files, the results are there.
+    write_records(run, _columns(records), table, force)
     if output is not None:
         _draw(run, records, output, force)
     exit_with(NOT_CONVERGED if any(map(_remark, records)) else 0)
 
 
-def _check_picture(output):
-    """Refuse before the work what could not be drawn after it."""
+def _check_files(output, table):
+    """Refuse before the work what could not be drawn or written after it."""
+    if table is not None:
+        from fairanchor.tables._write import check_format
+
+        check_format(table)
     if output is None:
         return
     if not output.lower().endswith(PICTURES):
@@ -167,6 +180,14 @@ def _remark(record):
     if is_unfair(record):
         remarks.append(f"misses its proportions by {record['worst_violation']:.1f} rows")
     return ", ".join(remarks)
+
+
+def _columns(records):
+    """The records as columns by name; where a method failed, there is a reason but no figure."""
+    names = dict.fromkeys(name for record in records for name in record)
+    columns = {name: [record.get(name) for record in records] for name in names}
+    columns["warnings"] = ["; ".join(said) for said in columns["warnings"]]
+    return columns
 
 
 def _print(summary, as_json):

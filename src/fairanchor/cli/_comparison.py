@@ -72,6 +72,19 @@ def head_of_summary(source, loaded, options):
     }
 
 
+def write_records(run, columns, path, force):
+    """Write a table of results, columns by name, unless there is no path to write it to."""
+    if path is None:
+        return
+    import pyarrow as pa
+
+    from fairanchor.tables import write_table
+
+    with run.step("write", f"Writing {path}"):
+        write_table(pa.table(columns), path, force=force)
+    run.say(f"table: {path}")
+
+
 def is_unfair(record):
     """Whether a method that promises proportional clusters misses them by a row or more."""
     return record["method"] != PLAIN and record.get("worst_violation", 0.0) >= 1.0
@@ -139,13 +152,33 @@ def named_groups(grouping):
     """
     from fairanchor.tables._grouping import object_array
 
-    names = [_without_none(name) for name in grouping.names]
+    return object_array(_distinct_names(grouping.names))[grouping.codes]
+
+
+def named_columns(grouping, titles):
+    """A table with the value of each row in each sensitive column, missing ones as a group."""
+    import pyarrow as pa
+
+    names = grouping.names if len(titles) > 1 else [(name,) for name in grouping.names]
+    arrays = []
+    for parts in zip(*names, strict=True):
+        distinct = list(dict.fromkeys(parts))
+        called = dict(zip(distinct, _distinct_names(distinct), strict=True))
+        # A column of an Arrow table has one type, and the name of missing values is a text.
+        values = [str(called[part]) if None in distinct else part for part in parts]
+        arrays.append(pa.array(values).take(pa.array(grouping.codes)))
+    return pa.table(arrays, names=list(titles))
+
+
+def _distinct_names(names):
+    """The names with a text for missing values that no other name has."""
+    names = [_without_none(name) for name in names]
     for position, name in enumerate(names):
         # "(missing)" may be a value of the column as well.
         while names.count(name) > 1:
             name = f"{name} "
             names[position] = name
-    return object_array(names)[grouping.codes]
+    return names
 
 
 def _without_none(name):

@@ -4,9 +4,10 @@ import time
 
 import click
 
-from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result
-from fairanchor.cli._comparison import head_of_summary, named_groups
+from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result, show_name
+from fairanchor.cli._comparison import head_of_summary, named_columns, named_groups, write_records
 from fairanchor.cli._progress import seconds_to_fit
+from fairanchor.cli._targets import refuse_merged_attributes
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 # What a tolerance takes, with its starts, against a fit that begins at anchors.
@@ -14,62 +15,92 @@ FITS_PER_TOLERANCE = 4
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
 
 
-def check_path_options(context, path, tolerances):
+def check_path_options(context, path, tolerances, options):
     """Refuse options that contradict ``--path``, naming both."""
     given = context.get_parameter_source("methods") is click.core.ParameterSource.COMMANDLINE
     if path and given:
         raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
     if tolerances and not path:
         raise click.UsageError("--tolerance needs --path: methods are compared without one.")
-
-
-def compare_path(run, source, loaded, options, tolerances, output, as_json, force):
-    """Fair k-means for each tolerance: a table, a picture if asked for, and the exit code."""
-    from fairanchor._fairness_path import fairness_path, suggest_tolerance
-
-    tolerances = tolerances or TOLERANCES
-    n_fits = len(set(tolerances))
-    expected = n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"])
-    with run.step("path", f"Fair k-means for {n_fits} tolerances", expected=expected):
-        start = time.perf_counter()
-        path = fairness_path(
-            loaded.X,
-            named_groups(loaded.grouping),
-            tolerances,
-            n_clusters=options["n_clusters"],
-            n_jobs=options["jobs"],
-            random_state=options["seed"],
+    if options["attributes"] == "separate" and not path:
+        raise click.UsageError(
+            "--attributes separate needs --path: methods are compared by the combinations of all "
+            "sensitive columns."
         )
-        seconds = time.perf_counter() - start
+    refuse_merged_attributes(options)
+
+
+def compare_path(run, source, loaded, options, tolerances, outputs, as_json, force):
+    """Fair k-means for each tolerance: a table, the files asked for, and the exit code."""
+    from fairanchor._fairness_path import suggest_tolerance
+
+    start = time.perf_counter()
+    path = _path(run, loaded, options, tolerances or TOLERANCES)
+    seconds = time.perf_counter() - start
     suggested = suggest_tolerance(path)
-    summary = head_of_summary(source, loaded, options) | {
-        "path": path.records,
-        "suggested_tolerance": suggested,
-        "seconds": round(seconds, 4),
-        "warnings": run.warnings,
-    }
     if as_json:
+        summary = head_of_summary(source, loaded, options) | {
+            "attributes": options["attributes"],
+            "path": path.records,
+            "suggested_tolerance": suggested,
+            "seconds": round(seconds, 4),
+            "warnings": run.warnings,
+        }
         print_json(summary)
     else:
         print_result(_lines(path, suggested))
-    # After the table: whatever happens to the picture, the results are there.
-    if output is not None:
-        with run.step("draw", f"Drawing {output}"):
-            _save_picture(path, output, force)
-        run.say(f"picture: {output}")
+    # After the lines: whatever happens to the files, the results are there.
+    write_records(run, path.table, outputs["table"], force)
+    if outputs["picture"] is not None:
+        with run.step("draw", f"Drawing {outputs['picture']}"):
+            _save_picture(path, outputs["picture"], force)
+        run.say(f"picture: {outputs['picture']}")
     exit_with(NOT_CONVERGED if any(r["violation"] >= 1.0 for r in path.records) else 0)
+
+
+def _path(run, loaded, options, tolerances):
+    from fairanchor._fairness_path import fairness_path
+
+    groups = named_groups(loaded.grouping)
+    if options["attributes"] == "separate":
+        groups = named_columns(loaded.grouping, loaded.preprocessing.groups.columns)
+    n_fits = len(set(tolerances))
+    expected = n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"])
+    with run.step("path", f"Fair k-means for {n_fits} tolerances", expected=expected):
+        return fairness_path(
+            loaded.X,
+            groups,
+            tolerances,
+            n_clusters=options["n_clusters"],
+            attributes=options["attributes"],
+            n_jobs=options["jobs"],
+            random_state=options["seed"],
+        )
 
 
 def _lines(path, suggested):
     loosest = path.records[-1]["cost"]
-    lines = ["".join(f"{head:>11}" for head in HEADS)]
+    titles = list(path.records[0].get("attributes", {}))
+    heads = [show_name(title) for title in titles]
+    widths = [max(11, len(head) + 2) for head in heads]
+    own_heads = "".join(f"{h:>{width}}" for h, width in zip(heads, widths, strict=True))
+    lines = ["".join(f"{head:>11}" for head in HEADS) + own_heads]
     for record in path.records:
         cost = record["cost"]
         relative = f"{cost / loosest:11.3f}" if loosest > 0 else f"{'':11}"
         gap = max(cost - record["lp_value"], 0.0) / cost if cost > 0 else 0.0
+        own = "".join(
+            f"{record['attributes'][title]['relative_balance']:{width}.4f}"
+            for title, width in zip(titles, widths, strict=True)
+        )
         lines.append(
             f"{record['tolerance']:11g}{cost:11.4g}{relative}{record['balance']:11.4f}"
-            f"{record['relative_balance']:11.4f}{record['violation']:11.2f}{gap:11.1e}"
+            f"{record['relative_balance']:11.4f}{record['violation']:11.2f}{gap:11.1e}{own}"
+        )
+    if titles:
+        lines.append(
+            "Columns called like sensitive ones have their relative balance, the others are of "
+            "the worst of them."
         )
     last = path.records[-1]["tolerance"]
     lines.append(

@@ -1,4 +1,4 @@
-"""``--targets`` and ``--attributes`` of ``fairanchor fit``: shares, limits and sizes in a file.
+"""``--targets`` and ``--attributes`` of fit and audit: shares, limits and sizes in a file.
 
 A file of targets is a table (CSV), or a list of objects (JSON) with the same names. The columns
 called like the sensitive ones say which group a line is about, ``cluster`` which cluster; empty
@@ -19,35 +19,40 @@ PARAMETERS = {"share": "shares"}
 CLUSTER = "cluster"
 
 
+def attributes_option(command):
+    """``--attributes``."""
+    return click.option("--attributes", type=click.Choice(["intersection", "separate"]),
+                        default="intersection", show_default=True,
+                        help="Several sensitive columns: their combinations are the groups, or "
+                        "clusters mirror each column by itself.")(command)  # fmt: skip
+
+
 def targets_options(command):
     """Options that say what is asked of the clusters besides mirroring all groups."""
-    for option in reversed(
-        [
-            click.option("--attributes", type=click.Choice(["intersection", "separate"]),
-                         default="intersection", show_default=True,
-                         help="Several sensitive columns: their combinations are the groups, or "
-                         "clusters mirror each column by itself."),
-            click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
-                         help="Shares, limits and sizes of your own, .csv or .json: columns named "
-                         "like the sensitive ones, cluster, share, lower, upper, min_size, "
-                         "max_size; an empty cluster means all."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+    command = click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
+                           help="Shares, limits and sizes of your own, .csv or .json: columns "
+                           "named like the sensitive ones, cluster, share, lower, upper, "
+                           "min_size, max_size; an empty cluster means all.")(command)  # fmt: skip
+    return attributes_option(command)
 
 
-def check_targets_options(options):
-    """Refuse options that contradict each other, naming both."""
+def refuse_merged_attributes(options):
+    """Refuse to merge small combinations where each column is an attribute by itself."""
     if options["attributes"] == "separate" and options["min_group_size"] > 1:
         raise click.UsageError(
             "--min-group-size merges combinations of columns, and --attributes separate has none."
         )
+
+
+def check_targets_options(options):
+    """Refuse options that contradict each other, naming both."""
+    refuse_merged_attributes(options)
     if options["targets"] is None:
         return
-    if options["fairness"] != "population":
+    fairness = options.get("fairness", "population")
+    if fairness != "population":
         raise click.UsageError(
-            f"--targets and --fairness {options['fairness']} both say which shares are asked for."
+            f"--targets and --fairness {fairness} both say which shares are asked for."
         )
     if not options["targets"].lower().endswith((".csv", ".json")):
         raise click.UsageError(f"--targets {options['targets']}: expected a .csv or a .json file.")
@@ -55,23 +60,43 @@ def check_targets_options(options):
 
 def fairness_of(loaded, options):
     """Value of the estimator's ``fairness``, and of its ``tolerance``."""
-    tolerance = options["tolerance"]
     if options["targets"] is None:
-        return options["fairness"], tolerance
+        return options["fairness"], options["tolerance"]
     columns = loaded.preprocessing.groups.columns
+    numbers = options["n_clusters"], len(loaded.X)
+    found = targets_of_file(options, columns, loaded.grouping.names, *numbers)
     separate = options["attributes"] == "separate" and len(columns) > 1
-    path, numbers = options["targets"], (options["n_clusters"], len(loaded.X))
-    tables = [_Asked(path, columns, list(loaded.grouping.names), *numbers)]
-    if separate:
-        names = zip(*loaded.grouping.names, strict=True)
+    return (found if separate else found[0]), 0.0
+
+
+def targets_of_file(options, columns, group_names, n_clusters, n_rows):
+    """`FairnessTargets` of ``--targets``, one for each attribute.
+
+    Parameters
+    ----------
+    options : dict
+        With ``targets``, ``attributes`` and ``tolerance``.
+    columns : sequence of str
+        The sensitive columns.
+    group_names : list
+        Names of their combinations.
+    n_clusters, n_rows : int
+
+    Returns
+    -------
+    targets : list of FairnessTargets
+    """
+    path, numbers = options["targets"], (n_clusters, n_rows)
+    tables = [_Asked(path, tuple(columns), list(group_names), *numbers)]
+    if options["attributes"] == "separate" and len(columns) > 1:
+        names = zip(*group_names, strict=True)
         tables = [
             _Asked(path, (column,), list(dict.fromkeys(own)), *numbers)
             for column, own in zip(columns, names, strict=True)
         ]
     for number, record in enumerate(read_records(path), start=1):
         _add(tables, record, f"{path}, entry {number}")
-    found = [table.targets(tolerance) for table in tables]
-    return (found if separate else found[0]), 0.0
+    return [table.targets(options["tolerance"]) for table in tables]
 
 
 def sensitive_columns(loaded, options):

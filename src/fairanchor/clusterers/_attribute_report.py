@@ -7,6 +7,7 @@ import numpy as np
 
 from fairanchor._attributes import Attributes
 from fairanchor._groups import encode_names
+from fairanchor.assignment._share_limits import ShareLimits
 from fairanchor.exceptions import FairnessWarning
 
 
@@ -83,6 +84,24 @@ class AttributeReport:
             FairnessWarning,
             stacklevel=3,
         )
+
+
+def public_limits(rule, groups, unit=1.0):
+    """Limits of each attribute as users know them: groups in sorted order, sizes in their unit.
+
+    Returns
+    -------
+    limits : list of ShareLimits, or None
+        None if there is no rule, hence no limit.
+    """
+    if rule is None:
+        return None
+    # Codes of separate attributes are in sorted order already.
+    ordered = groups.to_public if rule.joint is None else np.asarray
+    return [
+        ShareLimits(ordered(own.lower), ordered(own.upper), own.least * unit, own.greatest * unit)
+        for own in rule.limits
+    ]
 
 
 def unseen_combinations(estimator, sensitive_features):

@@ -12,6 +12,7 @@ from fairanchor._groups import check_attributes
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor.assignment._share_limits import ShareLimits
 from fairanchor.clusterers._base import FairClusterer, count_cells, fill_empty_clusters
 from fairanchor.clusterers._bounded_program import assign_within, worst_violation
 from fairanchor.clusterers._fairlets import find_centers
@@ -228,6 +229,10 @@ class BoundedFairAssignment(FairClusterer):
             for a in attributes
         ]
         self.violation_ = max(map(worst_violation, tables, limits))
+        self._asked_limits = [
+            ShareLimits.of_shares(*map(a.to_public, own), self.n_clusters)
+            for a, own in zip(attributes, limits, strict=True)
+        ]
         if unweighted:
             tables = [table.astype(np.int64) for table in tables]
         self.attribute_groups_ = [a.public_names for a in attributes]

@@ -13,7 +13,11 @@ from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
 from fairanchor.assignment._limit_rule import proportional_rule
-from fairanchor.clusterers._attribute_report import AttributeReport, unseen_combinations
+from fairanchor.clusterers._attribute_report import (
+    AttributeReport,
+    public_limits,
+    unseen_combinations,
+)
 from fairanchor.clusterers._base import (
     FairClusterer,
     check_rows,
@@ -258,6 +262,7 @@ default="k-means"
         self._store_labels(labels, groups, weights)
         unit = weights[0] if is_counted and weights is not None else 1.0
         self._store_result(best, bound_of(distinct, best), groups, scale, unit)
+        self._asked_limits = public_limits(rule, groups, unit)
         if rule is None:
             rule = proportional_rule(rows.group_sizes, self.n_clusters, 0.0)
         counts = groups.from_public(self.counts_)

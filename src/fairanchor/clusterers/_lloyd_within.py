@@ -38,6 +38,9 @@ class LloydWithinLimits(LloydResult):
 def lloyd_within(rows, centers, rule, *, max_iter, tol, start=None, incumbent=None):
     """Alternate best labels within limits and means, as `fair_lloyd` does for fixed shares.
 
+    Rows by which limits are missed never rise. Nor does the cost, but where less is missed; the
+    result's ``cost_path`` begins after that.
+
     Parameters
     ----------
     rows : MemoryRows
@@ -64,12 +67,13 @@ def lloyd_within(rows, centers, rule, *, max_iter, tol, start=None, incumbent=No
         found = rule.assign(rows, scores, start=start, incumbent=incumbent)
         step = _step(found, centers)
         if current is not None:
-            kept = -total_score(rows, scores, current.labels, current.split)
-            # Labels that miss less, or weights that round otherwise, can come out dearer.
-            if step.cost > kept:
+            if _misses_less(rows, found, current.assignment):
+                cost_path = []  # what costs less and misses more is no measure
+            elif step.cost > -total_score(rows, scores, current.labels, current.split):
+                # Only the rounding of weights can come out dearer.
                 converged = True
                 break
-            if step.cost >= current.cost * (1.0 - tol):
+            elif step.cost >= current.cost * (1.0 - tol):
                 converged = True
                 if step.cost <= current.cost:
                     current = step
@@ -118,6 +122,11 @@ def settle_within(sample, centers, rule, *, max_iter, tol, free=None):
             break
         centers = moved
     return settled
+
+
+def _misses_less(rows, found, other):
+    """Whether labels are nearer to the limits; weights are rounded now so, now so."""
+    return not rows.is_weighted and found.violation < other.violation
 
 
 def _step(found, centers):

@@ -43,10 +43,10 @@ def starting_centers(estimator, rows, distinct, scale):
         return
     random_state = check_random_state(estimator.random_state)
     if estimator.init == "random":
+        shares = rows.weights / rows.total
+        if np.count_nonzero(shares) < estimator.n_clusters:
+            shares = None  # rows without weight have to serve as well
         for _ in range(estimator.n_init):
-            shares = rows.weights / rows.total
-            if np.count_nonzero(shares) < estimator.n_clusters:
-                shares = None  # rows without weight have to serve as well
             chosen = random_state.choice(rows.n_rows, estimator.n_clusters, replace=False, p=shares)
             yield rows.X[chosen]
         return
@@ -99,7 +99,9 @@ def competing_rows(rows):
 
 
 def cheapest_different(candidates, at_most):
-    """The cheapest candidates, the first of those that cost the same.
+    """At most so many candidates with different costs, the cheapest first.
+
+    Of those that cost the same, only the first given.
 
     Starts that come to the same clusters number them differently, and rounding errors, hence
     the units of the data, must not decide between them.

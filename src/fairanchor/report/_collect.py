@@ -1,10 +1,21 @@
 """From a fitted estimator, or from labels made by any tool, to a `RunSummary`."""
 
+from dataclasses import replace
+from numbers import Real
+
 import numpy as np
 
-from fairanchor._groups import codes_of_known_groups, encode_names
+from fairanchor._attributes import column_titles
+from fairanchor._fairness_targets import FairnessTargets
+from fairanchor._groups import codes_of_known_groups, columns_of, encode_names
 from fairanchor._plots._tables import fitted
 from fairanchor.metrics import clustering_cost
+from fairanchor.report._asked import (
+    asked_of,
+    asked_of_counts,
+    request_in_words,
+    request_of,
+)
 from fairanchor.report._repeat import python_of_estimator
 from fairanchor.report._summary import RunSummary
 
@@ -81,6 +92,8 @@ def summarise_run(
         sample_weight=sample_weight,
         counts=estimator.counts_,
         targets=getattr(estimator, "targets_", None),
+        asked=asked_of(estimator),
+        request=request_of(estimator),
         features=X,
         feature_names=feature_names,
         centers=getattr(estimator, "cluster_centers_", None),
@@ -107,6 +120,8 @@ def summarise_labels(
     *,
     sensitive_features,
     sample_weight=None,
+    targets=None,
+    attributes="intersection",
     title="Audit of given labels",
     missing="error",
 ):
@@ -120,6 +135,13 @@ def summarise_labels(
         Group of each row.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
+    targets : float, FairnessTargets, or list of these, default=None
+        What was asked for, by which the report then judges: a tolerance around the shares of the
+        data, or targets; a list has one entry for each column and goes with
+        ``attributes="separate"``. Targets that differ between clusters are in the sorted order of
+        their names. None means the shares of the data, by the report's own limits.
+    attributes : {"intersection", "separate"}, default="intersection"
+        Whether several columns are one attribute or each is one, which needs ``targets``.
     title : str, default="Audit of given labels"
         Heading.
     missing : {"error", "drop"}, default="error"
@@ -142,7 +164,7 @@ def summarise_labels(
         )
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     kept = _labelled(codes, list(clusters), missing)
-    return RunSummary(
+    run = RunSummary(
         title=title,
         labels=codes[kept],
         cluster_names=[name for name in clusters if name is not None],
@@ -152,6 +174,33 @@ def summarise_labels(
         n_rows_left_out=int(np.count_nonzero(~kept)),
         left_out_reason="without a label",
     )
+    return _with_request(run, sensitive_features, targets, attributes)
+
+
+def _with_request(run, sensitive_features, targets, attributes):
+    """The run of given labels, with what was asked for."""
+    if attributes not in ("intersection", "separate"):
+        raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
+    if targets is None:
+        if attributes == "separate":
+            raise ValueError(
+                "attributes='separate' needs targets: what is asked of each column, 0.0 for exact "
+                "proportions."
+            )
+        return run
+    titles = None
+    if attributes == "separate":
+        titles = column_titles(sensitive_features, len(columns_of(sensitive_features)))
+    asked = asked_of_counts(run.counts, run.group_names, targets, titles)
+    is_tolerance = isinstance(targets, Real)
+    fairness = "population" if is_tolerance else _as_list(targets)
+    request = request_in_words(fairness, targets if is_tolerance else 0.0, titles or ())
+    return replace(run, asked=asked, request=request)
+
+
+def _as_list(targets):
+    each = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    return [FairnessTargets.proportional(t) if isinstance(t, Real) else t for t in each]
 
 
 def plain_kmeans(estimator):

@@ -13,7 +13,12 @@ from fairanchor._plots._fairness import (
 )
 from fairanchor._plots._methods import plot_price_of_fairness
 from fairanchor._plots._names import display_name
-from fairanchor._plots._tables import MAX_CLUSTERS, clusters_to_show, fold_small_groups
+from fairanchor._plots._tables import (
+    MAX_CLUSTERS,
+    MAX_GROUPS,
+    clusters_to_show,
+    fold_small_groups,
+)
 from fairanchor.report._parts import (
     Panel,
     Picture,
@@ -53,6 +58,27 @@ def composition_panel(scene):
     )
 
 
+def asked_panel(scene):
+    """What was asked for against what was reached; None if that is the population's shares."""
+    run = scene.run
+    if run.asked is None:
+        return None
+    text = [
+        run.request or "",
+        "Each column is a group: the share of a cluster that was asked for, and what it has. The "
+        "last column is by how many rows the cluster's worst cell, or its size, is beyond that.",
+    ]
+    tables = [_asked_table(own, run.cluster_names) for own in run.asked]
+    if len(run.asked) > 1:
+        tables.insert(0, _attributes_table(run.asked))
+    if any(own.counts.shape[1] > MAX_GROUPS for own in run.asked):
+        text.append(
+            f"Of more than {MAX_GROUPS} groups those are shown that are nearest to a limit, or "
+            "farthest beyond it; the last column counts all."
+        )
+    return Panel("asked", "What was asked for", [part for part in text if part], [], tables)
+
+
 def balance_panel(scene):
     """Balance cluster by cluster."""
     fairness = scene.fairness
@@ -79,8 +105,11 @@ def balance_panel(scene):
         ["MNCE", score_text(fairness.mnce), "1"],
         ["Farthest cell from exact proportion", f"{fairness.deviation:,.2f} rows", "0 to 1 row"],
     ]
-    targets = scene.run.targets
-    if targets is not None:
+    targets, asked = scene.run.targets, scene.run.asked
+    if asked is not None:
+        missed = max(own.worst for own in asked)
+        rows.append(["Farthest from what was asked for", f"{missed:,.2f} rows", "0 to 1 row"])
+    elif targets is not None:
         missed = float(np.abs(scene.run.counts - targets).max())
         rows.append(["Farthest cell from what was asked for", f"{missed:,.2f} rows", "0 to 1 row"])
     table = Table("Measures of fairness", ["Measure", "This clustering", "Best possible"], rows)
@@ -130,6 +159,52 @@ def _composition_picture(scene, composition, key, title):
         height=composition_height(composition),
     )
     return Picture(svg, f"{title}: share of each group in each cluster.")
+
+
+def _attributes_table(asked):
+    rows = []
+    for own in asked:
+        fairness = measure(own.counts)
+        rows.append(
+            [
+                display_name(own.title, 60),
+                f"{own.worst:,.2f} rows",
+                score_text(fairness.relative_balance),
+                score_text(fairness.balance),
+                score_text(fairness.bound),
+            ]
+        )
+    header = ["Attribute", "Missed by", "Relative balance", "Balance", "Best possible balance"]
+    return Table("Each attribute by itself", header, rows)
+
+
+def _asked_table(own, cluster_names):
+    """Clusters × groups: shares asked for and reached."""
+    sizes = own.counts.sum(axis=1)
+    shares = own.counts / np.where(sizes > 0, sizes, 1.0)[:, None]
+    room = np.minimum(shares - own.lower, own.upper - shares).min(axis=0)
+    chosen = np.sort(np.argsort(room, kind="stable")[:MAX_GROUPS])
+    rows = []
+    same = own.is_same_for_all
+    if same:
+        rows.append(["Asked for", "", *[own.range_text(0, r) for r in chosen], ""])
+    for l in clusters_to_show(own.counts):
+        size = f"{count_text(sizes[l])} {_in_brackets(own.size_text(l))}".strip()
+        cells = [
+            f"{shares[l, r]:.2%}" + ("" if same else f" {_in_brackets(own.range_text(l, r))}")
+            for r in chosen
+        ]
+        missed = max(own.missed[l].max(), own.size_missed[l])
+        rows.append([display_name(cluster_names[l], 80), size, *cells, f"{missed:,.2f}"])
+    groups = [display_name(own.groups[r], 60) for r in chosen]
+    caption = "Shares asked for and reached"
+    if own.title is not None:
+        caption += f": {display_name(own.title, 60)}"
+    return Table(caption, ["Cluster", "Rows", *groups, "Missed by"], rows)
+
+
+def _in_brackets(text):
+    return f"({text})" if text else ""
 
 
 def _composition_table(composition):

@@ -6,7 +6,12 @@ from importlib import metadata, resources
 from fairanchor import __version__
 from fairanchor._plots._names import display_lines, display_name
 from fairanchor._plots._style import import_matplotlib
-from fairanchor.report._fairness_panels import balance_panel, composition_panel, price_panel
+from fairanchor.report._fairness_panels import (
+    asked_panel,
+    balance_panel,
+    composition_panel,
+    price_panel,
+)
 from fairanchor.report._parts import Code, Panel, Table, count_text, score_text
 from fairanchor.report._scene import Scene
 from fairanchor.report._structure_panels import (
@@ -16,10 +21,11 @@ from fairanchor.report._structure_panels import (
     profiles_panel,
 )
 from fairanchor.report._svg import policy_hash
-from fairanchor.report._verdict import NEARLY, PARTLY, judge, price_sentence
+from fairanchor.report._verdict import judge, price_sentence
 from fairanchor.tables._wording import counted
 
 PANELS = {
+    "What was asked for": asked_panel,
     "Composition of the clusters": composition_panel,
     "Balance": balance_panel,
     "The price of fairness": price_panel,
@@ -48,8 +54,6 @@ def render(run):
         style_source=policy_hash(css),
         verdict=judge(run, scene.fairness),
         wide=WIDE_TABLE,
-        nearly=NEARLY,
-        partly=PARTLY,
         price=price_sentence(run),
         converged=run.converged,
         left_out_rows=_left_out_sentence(run),
@@ -101,11 +105,16 @@ def _text(name):
 
 def _tiles(scene):
     run, fairness = scene.run, scene.fairness
+    whose = "of all combinations; " if run.asked is not None and len(run.asked) > 1 else ""
+    best = f"{whose}best possible {score_text(fairness.bound)}"
     tiles = [
-        ("Balance", score_text(fairness.balance), f"best possible {score_text(fairness.bound)}"),
-        ("Relative balance", score_text(fairness.relative_balance), "1 is proportional"),
-        ("MNCE", score_text(fairness.mnce), "1 is as mixed as the population"),
+        ("Balance", score_text(fairness.balance), best),
+        ("Relative balance", score_text(fairness.relative_balance), f"{whose}1 is proportional"),
+        ("MNCE", score_text(fairness.mnce), f"{whose}1 is as mixed as the population"),
     ]
+    if run.asked is not None:
+        missed = max(own.worst for own in run.asked)
+        tiles.insert(0, ("Missed by", f"{missed:,.2f}", "rows, in the worst cell"))
     if run.cost is not None and run.plain_cost:
         extra = run.cost / run.plain_cost - 1
         tiles.append(("Extra cost", f"{extra:+.1%}", "against plain k-means"))

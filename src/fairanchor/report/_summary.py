@@ -32,6 +32,11 @@ class RunSummary:
         Rows, or weight, of each cell; by default counted from the labels.
     targets : ndarray of shape (n_clusters, n_groups), default=None
         What was asked for.
+    asked : list of Asked, default=None
+        Limits that were asked for, one entry for each attribute, by which the report then judges;
+        None means the population's shares.
+    request : str, default=None
+        The same in one sentence.
     features : ndarray of shape (n_rows or len(sample_rows), n_features), default=None
         The features that were clustered, scaled as they were clustered.
     sample_rows : ndarray of ints, default=None
@@ -79,6 +84,8 @@ class RunSummary:
     sample_weight: np.ndarray | None = None
     counts: np.ndarray | None = None
     targets: np.ndarray | None = None
+    asked: list | None = None
+    request: str | None = None
     features: np.ndarray | None = None
     sample_rows: np.ndarray | None = None
     feature_names: list | None = None

@@ -1,6 +1,7 @@
 """From a table that the command line clustered to a `RunSummary`."""
 
 from fairanchor._sampling import spread_sample
+from fairanchor.report._asked import asked_of, request_of
 from fairanchor.report._collect import plain_kmeans, plain_setting
 from fairanchor.report._repeat import python_of_table
 from fairanchor.report._summary import RunSummary
@@ -43,6 +44,8 @@ def summarise_table_run(estimator, loaded, *, source, options, command, warnings
         group_names=list(estimator.groups_),
         counts=estimator.counts_,
         targets=estimator.targets_,
+        asked=asked_of(estimator),
+        request=request_of(estimator),
         features=X[sample],
         sample_rows=sample,
         feature_names=preprocessing.feature_names,

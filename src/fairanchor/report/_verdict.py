@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
+from fairanchor.report._asked import worst_sentence
 from fairanchor.report._parts import named, score_text, share_of_best
 from fairanchor.tables._wording import counted
 
@@ -44,12 +45,21 @@ class Fairness:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Answer in a word, its level for the page's colour, and the sentences that support it."""
+    """Answer in a word, its level for the page's colour, and the sentences that support it.
+
+    ``question`` is what it answers, ``legend`` what the words mean.
+    """
 
     answer: str
     level: str
     sentence: str
     details: list
+    question: str = "Do the clusters mirror the population?"
+    legend: str = (
+        "“Yes” and “Nearly” mean that every group's share in every cluster is at least "
+        f"{NEARLY:.0%} of its share in the population, and the other way round; “Only partly”, at "
+        f"least {PARTLY:.0%}. These limits are this report's own, not legal ones."
+    )
 
 
 def measure(table):
@@ -88,7 +98,43 @@ def judge(run, fairness):
             "All rows belong to one group, so there is nothing that clusters could mirror.",
             [],
         )
+    if run.asked is not None:
+        return _judge_request(run, fairness)
     return Verdict(*_answer(run, fairness), _sentence(fairness), _details(run, fairness))
+
+
+def _judge_request(run, fairness):
+    """The verdict by what was asked for, with the population's shares beside it."""
+    whose = " of all combinations" if len(run.asked) > 1 else ""
+    return Verdict(
+        *_answer_to_request(run),
+        run.request or "",
+        [
+            worst_sentence(run.asked, run.cluster_names),
+            f"Against exact proportions{whose}, for information: {_lowered(_sentence(fairness))}",
+            *_details(run, fairness),
+        ],
+        "Do the clusters keep what was asked for?",
+        "“Yes” means that no limit is missed, or where it says so by less than one row: whole rows "
+        "do not always allow more. Whether the limits themselves are fair, no figure can tell.",
+    )
+
+
+def _answer_to_request(run):
+    if not run.converged:
+        return "Not converged", "poor"
+    missed = max(own.worst for own in run.asked)
+    if missed == 0.0:
+        return "Yes", "good"
+    if run.sample_weight is not None:
+        if missed <= float(run.sample_weight.max()):
+            return "As nearly as weights of single rows allow", "fair"
+        return "No", "poor"
+    return ("Yes, to less than one row", "good") if missed < 1.0 else ("No", "poor")
+
+
+def _lowered(sentence):
+    return sentence[0].lower() + sentence[1:]
 
 
 def _answer(run, fairness):

@@ -1,0 +1,83 @@
+"""What ``fairanchor audit`` is told was asked for, and by how much labels miss it."""
+
+
+def asked_of_labels(summary, columns, options):
+    """What ``--tolerance``, ``--targets`` and ``--attributes`` ask of labels.
+
+    Parameters
+    ----------
+    summary : dict
+        With the ``clusters`` and ``groups`` and the ``counts`` of their cells.
+    columns : list of str
+        The sensitive columns.
+    options : dict
+
+    Returns
+    -------
+    asked : list of Asked, or None
+        One for each attribute; None if nothing is asked for.
+    request : str or None
+        The same in a sentence.
+    """
+    separate = options["attributes"] == "separate"
+    if options["tolerance"] is None and options["targets"] is None and not separate:
+        return None, None
+    from fairanchor.cli._targets import targets_of_file
+    from fairanchor.report._asked import asked_of_counts, request_in_words
+
+    counts, tolerance = summary["counts"], options["tolerance"] or 0.0
+    targets, fairness = tolerance, "population"
+    if options["targets"] is not None:
+        shape = (len(counts), int(counts.sum()))
+        targets = fairness = targets_of_file(options, columns, summary["groups"], *shape)
+        _check_numbers(targets, summary["clusters"])
+    titles = columns if separate else None
+    asked = asked_of_counts(counts, summary["groups"], targets, titles)
+    return asked, request_in_words(fairness, tolerance, titles or ())
+
+
+def _check_numbers(targets, clusters):
+    """Refuse targets that tell clusters apart by number where clusters are called otherwise."""
+    from fairanchor._attribute_metrics import n_clusters_of
+
+    if all(n_clusters_of(own) is None for own in targets):
+        return
+    if list(clusters) != list(range(len(clusters))):
+        raise ValueError(
+            f"The targets tell clusters apart by their numbers, 0..{len(clusters) - 1}, but the "
+            f"clusters of the labels are {', '.join(map(str, clusters[:20]))}."
+        )
+
+
+def summary_of_asked(asked):
+    """What ``--json`` says of it; nothing if nothing was asked for."""
+    if asked is None:
+        return {}
+    from fairanchor.cli._common import measures_of
+
+    found = {"worst_violation": max(own.worst for own in asked)}
+    if asked[0].title is not None:
+        found["attributes"] = {
+            str(own.title): {
+                "groups": own.groups,
+                "counts": own.counts,
+                "worst_violation": own.worst,
+                **measures_of(own.counts),
+            }
+            for own in asked
+        }
+    return found
+
+
+def limit_lines(asked, request, cluster_names):
+    """The same as lines of text."""
+    if asked is None:
+        return []
+    from fairanchor.cli._common import measures_line, measures_of, show_name
+    from fairanchor.report._asked import worst_sentence
+
+    lines = ["", request]
+    if asked[0].title is not None:
+        lines += [f"{show_name(own.title)} by itself: {measures_line(measures_of(own.counts))}"
+                  for own in asked]  # fmt: skip
+    return [*lines, worst_sentence(asked, cluster_names)]

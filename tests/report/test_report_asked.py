@@ -1,0 +1,239 @@
+"""Reports of runs that were asked for something else than the population's shares."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairanchor import (
+    AnchorFairClustering,
+    BoundedFairAssignment,
+    FairKMeans,
+    FairnessTargets,
+)
+from fairanchor.assignment._share_limits import ShareLimits
+from fairanchor.metrics import worst_violation
+from fairanchor.report import RunSummary, summarise_labels, summarise_run
+from fairanchor.report._asked import Asked, asked_of, request_in_words, worst_sentence
+from fairanchor.report._render import render
+from fairanchor.report._verdict import judge, measure
+
+BOUNDS = FairnessTargets(lower={"f": [0.3, 0.35, 0.0]}, upper={"f": 0.6}, min_size=100)
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 600, p=[0.4, 0.6])
+    race = rng.choice(["a", "b", "c"], 600, p=[0.5, 0.3, 0.2])
+    X = rng.normal(size=(600, 2))
+    X[:, 0] += 2.0 * (sex == "m")
+    X[:, 1] += 1.0 * (race == "a")
+    return X, pd.DataFrame({"sex": sex, "race": race})
+
+
+def fitted(people, estimator, columns):
+    X, frame = people
+    return estimator.set_params(random_state=0).fit(X, sensitive_features=frame[columns])
+
+
+def summary(people, estimator, columns):
+    X, frame = people
+    model = fitted(people, estimator, columns)
+    return summarise_run(model, X, sensitive_features=frame[columns], plain_labels=None)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "columns", "targets"),
+    [
+        (FairKMeans(3, tolerance=0.1), "race", 0.1),
+        (AnchorFairClustering(3, tolerance=0.3, refine=0), "race", 0.3),
+        (AnchorFairClustering(3, fairness=BOUNDS), "sex", BOUNDS),
+    ],
+)
+def test_what_is_missed_is_what_the_metric_finds(people, estimator, columns, targets):
+    _, frame = people
+    model = fitted(people, estimator, columns)
+    [asked] = asked_of(model)
+    found = worst_violation(model.labels_, sensitive_features=frame[columns], targets=targets)
+    assert asked.worst == pytest.approx(found, abs=1e-9)
+    assert asked.worst == pytest.approx(model.worst_violation_, abs=1e-9)
+    expected = pd.crosstab(model.labels_, frame[columns])
+    assert asked.groups == list(expected.columns)
+    np.testing.assert_array_equal(asked.counts, expected)
+
+
+@pytest.mark.parametrize("columns", [["race"], ["sex", "race"]])
+def test_bounds_of_the_linear_program_are_what_its_labels_are_judged_by(people, columns):
+    _, frame = people
+    model = fitted(people, BoundedFairAssignment(3, tolerance=0.2), columns)
+    asked = asked_of(model)
+    for own, column in zip(asked, columns, strict=True):
+        found = worst_violation(model.labels_, sensitive_features=frame[column], targets=0.2)
+        assert own.worst == pytest.approx(found, abs=1e-9)
+        assert own.groups == sorted(set(frame[column]))
+    run = summary(people, BoundedFairAssignment(3, upper={"a": 0.6}), ["race"])
+    assert run.asked[0].range_text(0, 0).endswith("to 60.00%")
+    assert "limits on shares and sizes that were given" in run.request
+    assert "What was asked for" in render(run)
+
+
+def test_limits_have_their_groups_in_the_order_of_the_names(people):
+    # Canonical order is by size: "m" before "f".
+    model = fitted(people, AnchorFairClustering(3, fairness=BOUNDS), "sex")
+    [asked] = asked_of(model)
+    np.testing.assert_allclose(asked.lower[:, 0], [0.3, 0.35, 0.0])
+    np.testing.assert_allclose(asked.upper, [[0.6, 1.0]] * 3)
+    assert asked.size_text(0) == "at least 100"
+    assert not asked.is_same_for_all
+    assert asked.range_text(0, 0) == "30.00% to 60.00%"
+    assert asked.range_text(2, 0) == "at most 60.00%"
+    assert asked.range_text(0, 1) == "any"
+
+
+def test_separate_attributes_are_judged_each_by_itself(people):
+    run = summary(people, FairKMeans(3, attributes="separate"), ["sex", "race"])
+    assert [own.title for own in run.asked] == ["sex", "race"]
+    assert "“sex”, “race”, each by itself" in run.request
+    verdict = judge(run, measure(run.counts))
+    assert verdict.question == "Do the clusters keep what was asked for?"
+    assert verdict.answer in ("Yes", "Yes, to less than one row")
+    assert verdict.level == "good"
+    page = render(run)
+    assert "Each attribute by itself" in page
+    assert "of all combinations; 1 is proportional" in page
+    assert "Against exact proportions of all combinations, for information" in page
+
+
+def test_a_table_of_targets_is_judged_by_its_own_shares(people):
+    run = summary(people, AnchorFairClustering(3, fairness="anchors"), "sex")
+    [asked] = run.asked
+    assert asked.worst == pytest.approx(np.abs(run.counts - run.targets).max())
+    assert judge(run, measure(run.counts)).answer == "Yes, to less than one row"
+
+
+def test_exact_proportions_are_judged_as_they_were(people):
+    run = summary(people, AnchorFairClustering(3), "sex")
+    assert run.asked is None
+    assert judge(run, measure(run.counts)).question == "Do the clusters mirror the population?"
+    assert "What was asked for" not in render(run)
+
+
+def run_with(counts, lower, upper, *, least=0.0, greatest=np.inf, **known):
+    """A run with these counts, asked for these shares and sizes."""
+    counts = np.asarray(counts)
+    limits = ShareLimits.of_shares(lower, upper, len(counts), least=least, greatest=greatest)
+    cells = np.repeat(np.arange(counts.size), counts.ravel())
+    labels, codes = np.divmod(cells, counts.shape[1])
+    asked = [Asked.of_limits(None, ["f", "m"], counts, limits)]
+    return RunSummary(title="t", labels=labels, group_codes=codes, group_names=["f", "m"],
+                      asked=asked, request="Asked for was that.", **known)  # fmt: skip
+
+
+ANSWERS = [
+    ([[40, 60], [50, 50]], {}, "Yes", "good"),
+    ([[39, 61], [50, 50]], {}, "No", "poor"),
+    ([[3, 5], [50, 50]], {}, "Yes, to less than one row", "good"),
+    ([[40, 60], [50, 50]], {"greatest": 90}, "No", "poor"),
+    ([[39, 61], [50, 50]], {"converged": False}, "Not converged", "poor"),
+    ([[39, 61], [50, 50]], {"sample_weight": np.ones(200)},
+     "As nearly as weights of single rows allow", "fair"),
+    ([[30, 70], [50, 50]], {"sample_weight": np.ones(200)}, "No", "poor"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "known", "answer", "level"), ANSWERS)
+def test_the_answer_follows_from_what_is_missed(counts, known, answer, level):
+    run = run_with(counts, [0.4, 0.0], [0.5, 1.0], **known)
+    verdict = judge(run, measure(run.counts))
+    assert (verdict.answer, verdict.level) == (answer, level)
+    assert verdict.sentence == "Asked for was that."
+
+
+def test_the_worst_cell_is_named_with_what_was_asked_for():
+    run = run_with([[35, 65], [50, 50]], [0.4, 0.0], [0.5, 1.0])
+    assert worst_sentence(run.asked, ["c0", "c1"]) == (
+        "Farthest off: group “f” is 35.00% of cluster “c0”, asked for was 40.00% to 50.00%: off by "
+        "5.00 rows."
+    )
+    run = run_with([[40, 60], [50, 50]], [0.4, 0.0], [0.5, 1.0], least=150)
+    assert worst_sentence(run.asked, [0, 1]) == (
+        "Farthest off: cluster 0 has 100 rows, asked for were at least 150."
+    )
+
+
+def test_of_many_groups_those_nearest_to_a_limit_are_shown():
+    counts = np.tile(np.arange(20, 40), (2, 1))
+    shares = counts[0] / counts[0].sum()
+    counts[:, 7] += 9
+    counts[1, 8] += 1
+    names = [f"group{r:02d}" for r in range(20)]
+    cells = np.repeat(np.arange(counts.size), counts.ravel())
+    labels, codes = np.divmod(cells, 20)
+    limits = ShareLimits.of_shares(0.5 * shares, shares, 2)
+    run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=names,
+                     asked=[Asked.of_limits(None, names, counts, limits)])  # fmt: skip
+    page = render(run)
+    start = page.index("Shares asked for and reached")
+    table = page[start : page.index("</table>", start)]
+    assert "group07" in table
+    assert table.count("group") == 8
+    assert "nearest to a limit" in page
+
+
+@pytest.mark.parametrize(
+    ("fairness", "tolerance", "words"),
+    [
+        ("population", 0.2, "up to a tolerance of 0.2: at least 0.8 times and at most 1.25 times"),
+        ("population", 1.0, "a tolerance of 1 is no limit"),
+        ("anchors_sized", 0.0, "clustered anchors, fitted to the sizes in the data, exactly"),
+        ("anchors", 0.0, "the shares of the clustered anchors, exactly"),
+        (np.ones((2, 2)), 0.0, "the shares of a given table, exactly"),
+        (FairnessTargets(lower={"f": 0.3}), 0.0, "the limits on shares and sizes"),
+    ],
+)
+def test_the_request_is_said_in_words(fairness, tolerance, words):
+    assert words in request_in_words(fairness, tolerance)
+
+
+def test_given_labels_are_judged_by_what_was_asked_of_them(people):
+    _, frame = people
+    labels = np.arange(600) % 3
+    for targets in (0.5, FairnessTargets(upper={"f": 0.2})):
+        run = summarise_labels(labels, sensitive_features=frame["sex"], targets=targets)
+        expected = worst_violation(labels, sensitive_features=frame["sex"], targets=targets)
+        assert run.asked[0].worst == pytest.approx(expected)
+        assert judge(run, measure(run.counts)).answer == ("No" if expected >= 1 else "Yes")
+    run = summarise_labels(
+        labels, sensitive_features=frame, targets=[0.5, 1.0], attributes="separate"
+    )
+    assert [own.title for own in run.asked] == ["sex", "race"]
+    assert run.asked[1].worst == 0.0
+    assert "each by itself" in run.request
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"attributes": "separate"}, "attributes='separate' needs targets"),
+        ({"attributes": "each", "targets": 0.1}, "attributes='each' should be"),
+        ({"attributes": "separate", "targets": [0.1]}, "has 1 entries, expected 2"),
+        ({"targets": 2.0}, "tolerance=2.0 should be between 0"),
+    ],
+)
+def test_requests_that_mean_nothing_are_refused(people, settings, message):
+    with pytest.raises(ValueError, match=message):
+        summarise_labels(np.arange(600) % 3, sensitive_features=people[1], **settings)
+
+
+def test_names_in_what_was_asked_for_are_shown_and_never_run():
+    attack = "<script>alert(1)</script>"
+    labels, codes = np.arange(40) % 2, np.arange(40) // 2 % 2
+    counts = np.full((2, 2), 10)
+    limits = ShareLimits.of_shares([0.6, 0.0], [1.0, 1.0], 2)
+    each = [Asked.of_limits(title, [attack, "b"], counts, limits) for title in (attack, "race")]
+    run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=[attack, "b"],
+                     cluster_names=[attack, "c"], asked=each, request=attack)  # fmt: skip
+    page = render(run)
+    assert attack not in page
+    assert "Shares asked for and reached: &lt;script&gt;alert(1)" in page
+    assert "off by 2.00 rows" in page
