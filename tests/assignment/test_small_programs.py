@@ -120,12 +120,12 @@ def test_highs_takes_over_where_our_method_does_not_end(monkeypatch):
 
 
 def test_every_round_of_the_flow_starts_from_the_best_known_prices(monkeypatch):
-    # Two far apart heaps for three centres: prices among too few rows run off to the other heap.
+    # Two heaps far apart: prices that are found among too few rows run off to the other heap.
     rng = np.random.default_rng(0)
     heap = rng.random(4000) < 0.5
     codes = (rng.random(4000) < np.where(heap, 0.8, 0.3)).astype(np.int64)
     place = rng.normal(size=4000) + 50.0 * heap
-    scores = -((place[:, None] - np.array([0.0, 1.0, 50.0])) ** 2)
+    scores = -((place[:, None] - np.array([0.0, 1.0, 25.0, 50.0])) ** 2)
     tables, kernel = [], _cell_flow.flow_kernels.best_table
 
     def watched(regrets, starts, amounts, table, *others):
@@ -133,6 +133,7 @@ def test_every_round_of_the_flow_starts_from_the_best_known_prices(monkeypatch):
         return kernel(regrets, starts, amounts, table, *others)
 
     monkeypatch.setattr(_cell_flow.flow_kernels, "best_table", watched)
+    monkeypatch.setattr(_cell_flow, "ROWS_PER_CELL", 1)
     result = assign_with_tolerance(scores, codes, 0.05)
     assert len(tables) > 1
     assert all((table == tables[0]).all() for table in tables)

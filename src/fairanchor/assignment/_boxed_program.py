@@ -210,8 +210,10 @@ class _Band:
 
     def changes(self, moved, n_cells):
         """Of the cells, if so much of each pair is moved."""
-        to_cells = np.bincount(self.to_cell, weights=moved, minlength=n_cells)
-        return to_cells - np.bincount(self.from_cell, weights=moved, minlength=n_cells)
+        changes = np.zeros(n_cells)
+        np.add.at(changes, self.to_cell, moved)
+        np.subtract.at(changes, self.from_cell, moved)
+        return changes
 
     def choices(self, n_variables, unit):
         """Arguments by which a row with several pairs moves at most its weight."""
