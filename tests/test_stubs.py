@@ -86,7 +86,8 @@ def attributes_of(stub):
 
     def declared(node):
         own = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
-        bases = [classes[base.id] for base in node.bases if base.id in classes]
+        names = [base.id for base in node.bases if isinstance(base, ast.Name)]
+        bases = [classes[name] for name in names if name in classes]
         return own.union(*map(declared, bases))
 
     return {name: declared(node) for name, node in classes.items()}
