@@ -34,6 +34,8 @@ MUST_WORK = {
     "huge": (NORMAL * 1e150, GROUPS, 3),
     "tiny": (NORMAL * 1e-150, GROUPS, 3),
     "features of different scale": (NORMAL * [1e-8, 1.0, 1e8], GROUPS, 3),
+    "one feature in cents": (NORMAL * [1.0, 1.0, 1e5], GROUPS, 3),
+    "features of three scales": (NORMAL * [1.0, 1e4, 1e8], GROUPS, 3),
     "far from the origin": (NORMAL + 1e9, GROUPS, 3),
     "one outlier": (np.vstack([NORMAL, [[1e5] * 3]]), np.r_[GROUPS, 0], 3),
     "float32": (NORMAL.astype(np.float32), GROUPS, 3),
@@ -65,6 +67,18 @@ def test_works_with_every_row_labelled(case, estimator):
         assert np.mean(predicted == model.labels_) >= 0.99
     else:  # equal rows are ties: fit deals them out, predict cannot, but treats them alike
         assert len(np.unique(np.column_stack([of_row.ravel(), predicted]), axis=0)) == len(rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scales", [(1e-8, 1, 1e8), (1, 1, 1e5), (1, 1, 1e6), (1e-12, 1, 1e12)])
+def test_features_of_any_scale_converge(scales, seed):
+    X = np.random.default_rng(seed).normal(size=(200, 3)) * scales
+    model = AnchorFairClustering(3, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "alpha is", UserWarning)
+        model.fit(X, sensitive_features=GROUPS)
+    assert model.converged_
+    assert model.worst_violation_ < 1
 
 
 @pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
