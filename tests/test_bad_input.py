@@ -1,11 +1,13 @@
 """Hostile tables: those that must work, and those that must be refused with a reason."""
 
+import time
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.cluster import DBSCAN
 
@@ -67,6 +69,23 @@ def test_works_with_every_row_labelled(case, estimator):
         assert np.mean(predicted == model.labels_) >= 0.99
     else:  # equal rows are ties: fit deals them out, predict cannot, but treats them alike
         assert len(np.unique(np.column_stack([of_row.ravel(), predicted]), axis=0)) == len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_thousands_of_groups_of_one_or_two_rows_take_seconds(estimator):
+    """Every row is an anchor then. It took more than five minutes."""
+    rng = np.random.default_rng(0)
+    groups = np.r_[np.arange(1500), rng.permutation(1500)[:500]]
+    model = estimator(3, random_state=0)
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(rng.normal(size=(2000, 3)), sensitive_features=groups)
+    assert time.process_time() - began < 100
+    assert model.counts_.shape == (3, 1500)
+    assert_array_equal(model.counts_.sum(axis=0), np.bincount(groups))
+    assert np.abs(model.counts_ - model.targets_).max() < 1
 
 
 @pytest.mark.parametrize("seed", range(3))
