@@ -165,13 +165,13 @@ def full_disks(scene, number, seed=0):
 
 
 def full_file_systems(scene, number, seed=0):
-    """The outputs are on a file system that has from no block to more than enough left."""
+    """The outputs are on a file system that has from no block to all but enough left."""
     rng, tally = random.Random(seed), Tally.empty()
     needed = sum(map(len, scene.whole.values()))
     for k in range(number):
         for name in OUTPUTS:
             (scene.outputs / name).write_bytes(OLD)
-        left = fill(scene.outputs, rng.randrange(2 * needed))
+        left = fill(scene.outputs, rng.randrange(needed))
         ended = scene.run(children.command_line)
         tally.count(ENDINGS.get(ended.code, f"exit code {ended.code}"))
         title = f"run {k}, {left:,} bytes"
