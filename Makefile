@@ -14,14 +14,15 @@ SMOKE := tests/test_anchor_clustering.py tests/test_bad_input.py tests/test_grou
 demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
 
-# Counts the branches on the way: a second run of all tests for that alone would take as long again.
+# With COUNT=1 the lines and branches that are taken are counted on the way, for `make coverage`: that
+# takes about half as long again, and a run of its own would take all of it.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --cov --cov-report=
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(if $(COUNT),--cov --cov-report=)
 
-# What `make test` has counted. Compiled kernels leave no trace, and all tests with interpreted ones
-# would take hours: so one test runs small fits with the kernels as plain Python.
+# What `make test COUNT=1` has counted. Compiled kernels leave no trace, and all tests with interpreted
+# ones would take hours: so one test runs small fits with the kernels as plain Python.
 coverage: $(VENV)/.installed-test
-	@test -f .coverage && test -z "$$(find src -name '*.py' -newer .coverage)" || { echo "sources are newer than what was counted: run make test first" >&2; exit 1; }
+	@test -f .coverage && test -z "$$(find src -name '*.py' -newer .coverage)" || { echo "nothing was counted, or sources are newer: run make test COUNT=1 first" >&2; exit 1; }
 	$(BIN)/coverage report --fail-under 95
 
 lint: $(VENV)/.installed-test
