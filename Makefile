@@ -9,13 +9,21 @@ SMOKE := tests/test_anchor_clustering.py tests/test_bad_input.py tests/test_grou
 	tests/test_metrics.py tests/test_model_file.py tests/tables tests/cli/test_fit_command.py \
 	tests/cli/test_predict_command.py tests/report/test_report_page.py
 
-.PHONY: demo test lint format bench docs trust oldest clean
+.PHONY: demo test coverage lint format bench docs trust oldest clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fairanchor demo
 
+# With COUNT=1 the lines and branches that are taken are counted on the way, for `make coverage`: that
+# takes about half as long again, and a run of its own would take all of it.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(if $(COUNT),--cov --cov-report=)
+
+# What `make test COUNT=1` has counted. Compiled kernels leave no trace, and all tests with interpreted
+# ones would take hours: so one test runs small fits with the kernels as plain Python.
+coverage: $(VENV)/.installed-test
+	@test -f .coverage && test -z "$$(find src -name '*.py' -newer .coverage)" || { echo "nothing was counted, or sources are newer: run make test COUNT=1 first" >&2; exit 1; }
+	$(BIN)/coverage report --fail-under 95
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -50,7 +58,7 @@ trust: $(VENV)/.installed-test
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest benchmarks/.venv-holisticai build dist docs/gallery \
-		docs/api/generated
+		docs/api/generated .coverage .coverage.*
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"fairanchor needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'

@@ -1,11 +1,13 @@
 """Hostile tables: those that must work, and those that must be refused with a reason."""
 
+import time
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.cluster import DBSCAN
 
@@ -34,6 +36,8 @@ MUST_WORK = {
     "huge": (NORMAL * 1e150, GROUPS, 3),
     "tiny": (NORMAL * 1e-150, GROUPS, 3),
     "features of different scale": (NORMAL * [1e-8, 1.0, 1e8], GROUPS, 3),
+    "one feature in cents": (NORMAL * [1.0, 1.0, 1e5], GROUPS, 3),
+    "features of three scales": (NORMAL * [1.0, 1e4, 1e8], GROUPS, 3),
     "far from the origin": (NORMAL + 1e9, GROUPS, 3),
     "one outlier": (np.vstack([NORMAL, [[1e5] * 3]]), np.r_[GROUPS, 0], 3),
     "float32": (NORMAL.astype(np.float32), GROUPS, 3),
@@ -65,6 +69,35 @@ def test_works_with_every_row_labelled(case, estimator):
         assert np.mean(predicted == model.labels_) >= 0.99
     else:  # equal rows are ties: fit deals them out, predict cannot, but treats them alike
         assert len(np.unique(np.column_stack([of_row.ravel(), predicted]), axis=0)) == len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_thousands_of_groups_of_one_or_two_rows_take_seconds(estimator):
+    """Every row is an anchor then. It took more than five minutes."""
+    rng = np.random.default_rng(0)
+    groups = np.r_[np.arange(1500), rng.permutation(1500)[:500]]
+    model = estimator(3, random_state=0)
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(rng.normal(size=(2000, 3)), sensitive_features=groups)
+    assert time.process_time() - began < 100
+    assert model.counts_.shape == (3, 1500)
+    assert_array_equal(model.counts_.sum(axis=0), np.bincount(groups))
+    assert np.abs(model.counts_ - model.targets_).max() < 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scales", [(1e-8, 1, 1e8), (1, 1, 1e5), (1, 1, 1e6), (1e-12, 1, 1e12)])
+def test_features_of_any_scale_converge(scales, seed):
+    X = np.random.default_rng(seed).normal(size=(200, 3)) * scales
+    model = AnchorFairClustering(3, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "alpha is", UserWarning)
+        model.fit(X, sensitive_features=GROUPS)
+    assert model.converged_
+    assert model.worst_violation_ < 1
 
 
 @pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])

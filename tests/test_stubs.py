@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 import fairanchor
-from fairanchor import metrics
+from fairanchor import datasets, metrics, plotting, report
 
-STUBS = {"__init__": fairanchor, "metrics": metrics}
+STUBS = {
+    "__init__": fairanchor,
+    "datasets/__init__": datasets,
+    "metrics": metrics,
+    "plotting": plotting,
+    "report/__init__": report,
+}
 
 
 def stub_of(name):
-    return ast.parse(Path(fairanchor.__file__).with_name(f"{name}.pyi").read_text()).body
+    return ast.parse((Path(fairanchor.__file__).parent / f"{name}.pyi").read_text()).body
 
 
 def public(nodes, kind):
@@ -42,12 +48,12 @@ def assert_same_parameters(node, function, title):
     assert defaults == {p.name for p in named if p.default is not p.empty}, title
 
 
-def test_every_public_name_has_its_type():
-    body = stub_of("__init__")
+@pytest.mark.parametrize("name", STUBS)
+def test_every_public_name_has_its_type(name):
+    body = stub_of(name)
     stubbed = {**public(body, ast.ClassDef), **public(body, ast.FunctionDef)}
     imported = {a.asname for node in body if isinstance(node, ast.ImportFrom) for a in node.names}
-    assert set(stubbed) | (imported - {None}) == set(fairanchor.__all__)
-    assert set(public(stub_of("metrics"), ast.FunctionDef)) == set(metrics.__all__)
+    assert set(stubbed) | (imported - {None}) == set(STUBS[name].__all__)
 
 
 @pytest.mark.parametrize("name", STUBS)
@@ -56,16 +62,20 @@ def test_functions_have_the_parameters_of_their_types(name):
         assert_same_parameters(node, getattr(STUBS[name], title), title)
 
 
-def test_methods_have_the_parameters_of_their_types():
-    for title, node in public(stub_of("__init__"), ast.ClassDef).items():
-        owner = getattr(fairanchor, title)
+@pytest.mark.parametrize("name", STUBS)
+def test_methods_have_the_parameters_of_their_types(name):
+    for title, node in public(stub_of(name), ast.ClassDef).items():
+        owner = getattr(STUBS[name], title)
         methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
-        for name, method in methods.items():
-            assert_same_parameters(method, getattr(owner, name), f"{title}.{name}")
+        for own_name, method in methods.items():
+            value = getattr(owner, own_name)
+            function = value.fget if isinstance(value, property) else value
+            assert_same_parameters(method, function, f"{title}.{own_name}")
         own = {
-            name
-            for name, value in vars(owner).items()
-            if not name.startswith(("_", "set_")) and callable(getattr(value, "__func__", value))
+            own_name
+            for own_name, value in vars(owner).items()
+            if not own_name.startswith(("_", "set_"))
+            and callable(getattr(value, "__func__", value))
         }
         assert own <= set(methods), title
 
@@ -76,21 +86,23 @@ def attributes_of(stub):
 
     def declared(node):
         own = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
-        bases = [classes[base.id] for base in node.bases if base.id in classes]
+        names = [base.id for base in node.bases if isinstance(base, ast.Name)]
+        bases = [classes[name] for name in names if name in classes]
         return own.union(*map(declared, bases))
 
     return {name: declared(node) for name, node in classes.items()}
 
 
-def test_every_documented_attribute_has_its_type():
-    typed = attributes_of(stub_of("__init__"))
-    for title in public(stub_of("__init__"), ast.ClassDef):
-        text = inspect.getdoc(getattr(fairanchor, title))
+@pytest.mark.parametrize("name", STUBS)
+def test_every_documented_attribute_has_its_type(name):
+    typed = attributes_of(stub_of(name))
+    for title in public(stub_of(name), ast.ClassDef):
+        text = inspect.getdoc(getattr(STUBS[name], title))
         section = re.search(r"^Attributes\n-+\n(.*?)(?:^\w+\n-+\n|\Z)", text + "\n", re.M | re.S)
         if section is None:
             continue
         lines = re.findall(r"^(\w[\w, ]*) : ", section.group(1), re.M)
-        documented = {name.strip() for line in lines for name in line.split(",")}
+        documented = {one.strip() for line in lines for one in line.split(",")}
         assert documented, title
         assert documented <= typed[title], title
 

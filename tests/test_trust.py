@@ -25,8 +25,8 @@ def imported(name):
     return importlib.import_module(name)
 
 
-inputs, fuzzing, interruptions, trust, children = map(
-    imported, ["_inputs", "_fuzz", "_interruptions", "trust", "_children"]
+inputs, fuzzing, interruptions, trust, children, tiny_disk = map(
+    imported, ["_inputs", "_fuzz", "_interruptions", "trust", "_children", "_tiny_disk"]
 )
 
 pytestmark = pytest.mark.skipif(
@@ -188,6 +188,25 @@ def test_a_full_disk_leaves_the_old_files_and_says_so_in_one_line(scene_of):
     tally = interruptions.full_disks(scene_of(500), 4)
     assert tally.violations == []
     assert tally.endings["refused in one line"] >= 4
+
+
+def test_a_full_file_system_leaves_the_old_files_and_says_so_in_one_line(tmp_path):
+    try:
+        with tiny_disk.tiny_disk(tmp_path / "tiny") as outputs:
+            tally = interruptions.full_file_systems(
+                interruptions.Scene(tmp_path, 500, outputs), 5, seed=1
+            )
+    except tiny_disk.CannotMountError as reason:
+        pytest.skip(str(reason))
+    assert tally.violations == []
+    assert tally.endings["refused in one line"] >= 2
+
+
+def test_where_no_file_system_can_be_mounted_the_figures_say_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(tiny_disk.shutil, "which", lambda name: None)
+    tally = trust.on_tiny_disk(tmp_path, 3)
+    assert tally.tried == 0
+    assert list(tally.endings) == ["skipped: there is no program that mounts file systems"]
 
 
 def test_too_little_memory_leaves_the_old_files_and_says_so_in_one_line(scene_of):

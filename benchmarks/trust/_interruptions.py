@@ -11,6 +11,7 @@ from pathlib import Path
 import _children as children
 import pyarrow as pa
 import pyarrow.dataset as ds
+from _tiny_disk import fill
 from pyarrow import csv, parquet
 
 from fairanchor.cli import main
@@ -51,10 +52,13 @@ class Scene:
         Empty.
     rows : int
         Rows of the table.
+    outputs : Path, default=None
+        Folder of the outputs, by default the same.
     """
 
-    def __init__(self, folder, rows):
+    def __init__(self, folder, rows, outputs=None):
         self.folder = Path(folder)
+        self.outputs = self.folder if outputs is None else Path(outputs)
         self.table = self.folder / "people.csv"
         csv.write_csv(people(rows, 0), self.table)
         self.seconds = self._expected()
@@ -67,21 +71,21 @@ class Scene:
         ended = self.run(children.command_line)
         if ended.code != 0:
             raise RuntimeError(f"An undisturbed run failed: {ended.said}")
-        self.whole = {name: (self.folder / name).read_bytes() for name in OUTPUTS}
+        self.whole = {name: (self.outputs / name).read_bytes() for name in OUTPUTS}
         return ended.seconds
 
     def run(self, function, *first, kill_when=None):
         """One ``fairanchor fit`` over the old files, disturbed by ``function``."""
         for name in OUTPUTS:
-            (self.folder / name).write_bytes(OLD)
+            (self.outputs / name).write_bytes(OLD)
         return children.run(
             function, *first, "fit", self.table, "-k", 3, "--sensitive", "group", "--force",
-            "-o", self.folder / OUTPUTS[0], "--model", self.folder / OUTPUTS[1], "--jobs", 2,
+            "-o", self.outputs / OUTPUTS[0], "--model", self.outputs / OUTPUTS[1], "--jobs", 2,
             said=self.folder / "said.txt", kill_when=kill_when,
         )  # fmt: skip
 
     def partial_files(self):
-        return list(self.folder.glob(".fairanchor-*.partial"))
+        return list(self.outputs.glob(".fairanchor-*.partial"))
 
     def sweep(self):
         """Remove what a killed run could not remove itself; returns how much there was."""
@@ -95,7 +99,7 @@ class Scene:
         return [
             f"{name} is neither the old file nor a whole one"
             for name in OUTPUTS
-            if (self.folder / name).read_bytes() not in (OLD, self.whole[name])
+            if (self.outputs / name).read_bytes() not in (OLD, self.whole[name])
         ]
 
 
@@ -157,6 +161,24 @@ def full_disks(scene, number, seed=0):
         tally.violations += ill_mannered(given, ended)
         if scene.sweep():
             tally.violations.append(f"{given}: a temporary file is left")
+    return tally
+
+
+def full_file_systems(scene, number, seed=0):
+    """The outputs are on a file system that has from no block to all but enough left."""
+    rng, tally = random.Random(seed), Tally.empty()
+    needed = sum(map(len, scene.whole.values()))
+    for k in range(number):
+        for name in OUTPUTS:
+            (scene.outputs / name).write_bytes(OLD)
+        left = fill(scene.outputs, rng.randrange(needed))
+        ended = scene.run(children.command_line)
+        tally.count(ENDINGS.get(ended.code, f"exit code {ended.code}"))
+        title = f"run {k}, {left:,} bytes"
+        tally.violations += [f"{title}: {wrong}" for wrong in scene.wrong()]
+        tally.violations += ill_mannered(title, ended)
+        if scene.sweep():
+            tally.violations.append(f"{title}: a temporary file is left")
     return tally
 
 
@@ -237,6 +259,8 @@ class FolderScene:
             if ended.code != -signal.SIGKILL:
                 raise RuntimeError(f"A run with a checkpoint failed: {ended.said}")
             n_kills += 1
+            if (self.folder / f"out-{k}").exists():  # killed when all was done
+                break
             if any((self.folder / f"checkpoint-{k}").glob("*")):
                 options = ("--resume",)
         return n_kills

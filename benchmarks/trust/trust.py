@@ -21,6 +21,7 @@ import _inputs as inputs
 import _interruptions as interruptions
 import numpy as np
 from _interruptions import Tally
+from _tiny_disk import CannotMountError, tiny_disk
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -236,6 +237,21 @@ def try_resumed(folder, number):
 def try_disk(folder, number):
     tally = interruptions.full_disks(interruptions.Scene(folder, rows=2_000), number)
     yield record("disk", "disk full during fairanchor fit", tally, number)
+    yield record(
+        "disk", "a full file system during fairanchor fit", on_tiny_disk(folder, number), number
+    )
+
+
+def on_tiny_disk(folder, number):
+    """Runs whose outputs are on a file system of a megabyte, if one may be mounted."""
+    try:
+        with tiny_disk(folder / "tiny") as outputs:
+            (folder / "full").mkdir()
+            scene = interruptions.Scene(folder / "full", rows=2_000, outputs=outputs)
+            return interruptions.full_file_systems(scene, number)
+    except CannotMountError as reason:
+        progress(f"skipped, no file system to fill: {reason}")
+        return Tally(0, {f"skipped: {reason}": 0}, [])
 
 
 def try_memory(folder, number):

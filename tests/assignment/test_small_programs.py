@@ -138,4 +138,4 @@ def test_every_round_of_the_flow_starts_from_the_best_known_prices(monkeypatch):
     assert len(tables) > 1
     assert all((table == tables[0]).all() for table in tables)
     assert result.strict
-    assert 0.0 <= result.gap < 1e-3 * abs(result.lp_value)
+    assert 0.0 <= result.gap < 2 * 50.0**2  # less than two rows that change the heap

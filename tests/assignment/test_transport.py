@@ -336,6 +336,8 @@ def test_cells_miss_their_total_by_at_most_the_heaviest_split_row(start, monkeyp
         scores, weights, totals = random_weighted_instance(seed)
         split_rows.clear()
         result = one_group(scores, totals, weights)
+        if len(weights) == 1 and np.count_nonzero(totals) > 1:  # split, and rounded with no other
+            split_rows.extend(weights)
         weighed = np.bincount(result.labels, weights=weights, minlength=len(totals))
         assert result.n_fractional == len(split_rows)
         limit = max(split_rows, default=0.0) + 1e-8 * weights.sum()
@@ -457,3 +459,39 @@ def test_what_makes_no_sense_is_refused_with_the_reason(case):
     arguments = {"scores": SCORES, "group_codes": CODES, "totals": TOTALS} | changed
     with pytest.raises(ValueError, match=message):
         transport(**arguments)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_of_one_row_are_labelled_as_by_the_search(seed, weighted):
+    rng = np.random.default_rng(seed)
+    n, c = 60, 4
+    scores = -rng.exponential(size=(n, c))
+    scores[:3] *= 1e9  # outliers, for which the scale of the others is too fine
+    weights = rng.uniform(0.5, 2.0, size=n) if weighted else None
+    if weighted:
+        shares = rng.dirichlet(np.ones(c), size=n) * (rng.uniform(size=(n, c)) < 0.6)
+        shares[np.arange(n), rng.integers(0, c, size=n)] += 0.1
+        totals = (shares / shares.sum(axis=1, keepdims=True)).T * weights
+    else:
+        totals = np.eye(c)[rng.integers(0, c, size=n)].T
+    found = transport(scores, np.arange(n), totals, weights=weights)
+    searched = [
+        transport_module._Group(
+            scores, np.array([r]), None if weights is None else weights[r : r + 1],
+            totals[:, r], whole=not weighted, start=None,
+        ).solve(transport_module._resolutions(scores))
+        for r in range(n)
+    ]  # fmt: skip
+    assert_array_equal(found.labels, [own.labels[0] for own in searched])
+    assert_allclose(found.prices.T, [own.prices for own in searched], rtol=1e-12)
+    assert_allclose(found.gap, sum(own.gap for own in searched), rtol=1e-9, atol=1e-9)
+    assert found.n_fractional == sum(len(own.split) for own in searched)
+
+
+def test_a_group_of_one_row_takes_its_best_cluster_of_those_it_may_have():
+    scores = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    totals = np.array([[0.0, 1.0, 1.0], [0.5, 0.0, 1.5]]).T
+    found = transport(scores, np.array([0, 1]), totals, weights=np.array([2.0, 2.0]))
+    assert_array_equal(found.labels, [1, 0])
+    assert found.n_fractional == 2

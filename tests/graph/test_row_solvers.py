@@ -393,3 +393,24 @@ def test_choice_follows_the_support():
 
     assert choice(0.1) is row_solvers.ActiveSetRows
     assert choice(1e5) is not row_solvers.ActiveSetRows
+
+
+@pytest.mark.parametrize("scales", [(1e-8, 1, 1e8), (1, 1e4, 1e8), (1, 1, 1e5)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_feature_that_dwarfs_the_others_costs_no_digits(scales, seed):
+    """Anchors are then nearly in a line, and only the small ridge tells their weights apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 3)) * scales
+    H, labels = X[:60], np.arange(60) % 3
+    problem = AnchorGraphProblem(H, labels, 3, 2e-10 * H.var(axis=0).sum())
+    multipliers = 0.01 * problem.alpha * rng.normal(size=(3, 1))
+    allowed = np.ones((1, 60), dtype=bool)
+    Z = weights(row_solvers.ActiveSetRows(problem), one_group(X), multipliers, allowed)
+    # Optimality, in more digits: the gradient is constant on the support, nowhere below.
+    linear = 0.5 * multipliers[labels, 0] - problem.products(X)
+    gradient = linear + Z.astype(np.longdouble) @ problem.Q.astype(np.longdouble)
+    reduced = gradient - (gradient * Z).sum(axis=1, keepdims=True)
+    assert_allclose(Z.sum(axis=1), 1.0, rtol=1e-12)
+    assert Z.min() >= 0.0
+    assert reduced.min() >= -1e-3 * problem.alpha
+    assert np.abs(reduced[Z > 0]).max() <= 1e-3 * problem.alpha

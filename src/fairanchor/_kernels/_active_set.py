@@ -5,17 +5,22 @@ Each row solves a small quadratic program that shares its matrix with all others
     minimise  1/2 z'Qz + b'z   over the simplex,  Q = HH' + alpha I
 
 K is the inverse of the matrix [[0, 1'], [1, Q_SS]] of the equality-constrained problem on
-the support S. Adding and dropping an anchor are rank-one updates of K, so nothing is
-ever factorised. Best where the support is a small part of the anchors.
+the support S. Adding and dropping an anchor are rank-one updates of K (`_support_inverse`), so
+nothing is factorised, but where anchors nearly lie in a line or plane and the ridge is small: there
+updates lose their digits. Best where the support is a small part of the anchors.
 """
 
 import numpy as np
 from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
+from fairanchor._kernels._support_inverse import SMALL_PIVOT, enter, leave, renew
 
-# Below, the support nearly contains the anchor: K's updates have lost the digits of the rest.
-SMALL_PIVOT = 1e-5
+# How often a row whose K has lost them gets a new one, and what is then exact: in weight, but not
+# less than rounding errors are, relative to the terms of a gradient.
+MOST_RENEWALS = 20
+EXACT_WEIGHT = 1e-4
+ROUNDING = 2e-15
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -41,104 +46,6 @@ def magnitude(b, Q):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _border(j, size, Q, support, K, u, column):
-    """Write u = K (1, Q_Sj), what the support gives up for anchor j; return the pivot."""
-    n = size + 1
-    row = Q[j]
-    column[0] = 1.0
-    for a in range(size):
-        column[a + 1] = row[support[a]]
-    for p in range(n):
-        u[p] = 0.0
-    # K is symmetric: two of its rows at a time, as long sums of short vectors.
-    for a in range(0, n - 1, 2):
-        first, second = K[a], K[a + 1]
-        x, y = column[a], column[a + 1]
-        for p in range(n):
-            u[p] += x * first[p] + y * second[p]
-    if n % 2:
-        first, x = K[size], column[size]
-        for p in range(n):
-            u[p] += x * first[p]
-    return _pivot(j, n, Q, u, column)
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _pivot(j, n, Q, u, column):
-    pivot = Q[j, j]
-    for p in range(n):
-        pivot -= column[p] * u[p]
-    return pivot
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _refine_border(size, Q, support, K, u, column, work):
-    """Correct u, the solution for the border of an anchor, by its residual."""
-    work[0] = 1.0
-    for a in range(1, size + 1):
-        work[0] -= u[a]
-    for p in range(1, size + 1):
-        row = Q[support[p - 1]]
-        total = column[p] - u[0]
-        for a in range(1, size + 1):
-            total -= row[support[a - 1]] * u[a]
-        work[p] = total
-    for p in range(size + 1):
-        for a in range(size + 1):
-            u[p] += K[p, a] * work[a]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _extend(j, size, support, K, u, pivot):
-    """Border K with anchor j."""
-    n = size + 1
-    last = K[n]
-    for p in range(n):
-        row = K[p]
-        scaled = u[p] / pivot
-        for q in range(n):
-            row[q] += scaled * u[q]
-        row[n] = -scaled
-        last[p] = -scaled
-    last[n] = 1.0 / pivot
-    support[size] = j
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _enter(j, size, Q, support, K, u, column, work):
-    """Border K with anchor j; u is what the support gives up for it. Returns the pivot."""
-    pivot = _border(j, size, Q, support, K, u, column)
-    if pivot < SMALL_PIVOT * Q[j, j]:
-        for _ in range(2):
-            _refine_border(size, Q, support, K, u, column, work)
-        pivot = _pivot(j, size + 1, Q, u, column)
-    _extend(j, size, support, K, u, pivot)
-    return pivot
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _leave(k, size, support, z, K, u):
-    """Take the anchor at position k out of K; the last one moves to its place."""
-    last = size
-    p = k + 1
-    if p != last:
-        for q in range(size + 1):
-            K[p, q], K[last, q] = K[last, q], K[p, q]
-        for q in range(size + 1):
-            K[q, p], K[q, last] = K[q, last], K[q, p]
-        support[k] = support[size - 1]
-        z[k] = z[size - 1]
-    pivot = K[last, last]
-    for q in range(size):
-        u[q] = K[q, last]
-    for p in range(size):
-        row = K[p]
-        scaled = u[p] / pivot
-        for q in range(size):
-            row[q] -= scaled * u[q]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
 def _gradient(b, Q, support, size, z, gradient):
     """Write ``b + Qz``, four anchors of the support at a time."""
     m = b.shape[0]
@@ -156,7 +63,7 @@ def _gradient(b, Q, support, size, z, gradient):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column):
+def solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column):
     """Solve one row's program.
 
     Parameters
@@ -164,6 +71,8 @@ def solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column):
     b : ndarray of shape (n_anchors,)
         Linear term; infinite for an anchor that may not carry weight.
     Q : ndarray of shape (n_anchors, n_anchors)
+    alpha : float
+        The ridge that is in Q.
     tolerance : float
         A reduced gradient above minus this, relative to the terms it is made of, is
         non-negative.
@@ -181,13 +90,15 @@ def solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column):
     """
     m = b.shape[0]
     first = best_vertex(b, Q)
-    tolerance *= magnitude(b, Q)
+    size_of_terms = magnitude(b, Q)
+    exact = max(EXACT_WEIGHT * alpha, ROUNDING * size_of_terms)
+    tolerance = min(tolerance * size_of_terms, exact)
     size = 1
     support[0] = first
     z[0] = 1.0
     K[0, 0], K[0, 1], K[1, 0], K[1, 1] = -Q[first, first], 1.0, 1.0, 0.0
     multiplier = 0.0
-    n_rejected, n_refined = 0, 0
+    n_rejected, n_refined, n_renewed, is_rough = 0, 0, 0, False
     for _ in range(20 + 10 * m):
         _gradient(b, Q, support, size, z, gradient)
         multiplier = _residual_on_support(size, support, z, gradient, residual)
@@ -197,18 +108,29 @@ def solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column):
         for j in range(m):
             if gradient[j] < lowest:
                 entering, lowest = j, gradient[j]
+        is_stale = False
         if entering >= 0:
-            pivot = _enter(entering, size, Q, support, K, u, column, gradient)
+            pivot = enter(entering, size, Q, alpha, support, K, u, column, gradient)
+            is_rough |= pivot < SMALL_PIVOT * Q[entering, entering]
             if _take(size, z, u, (multiplier - lowest) / pivot):
                 size += 1
                 continue
             z[size] = 0.0
             residual[size] = multiplier - lowest
             size += 1
+        elif is_rough and n_renewed < MOST_RENEWALS and _largest(residual, size) > exact:
+            is_stale = True
+            renew(size, Q, support, K)
         # Without an anchor to enter this is a last step of iterative refinement.
         size, multiplier = _move(b, Q, multiplier, size, support, z, K, gradient, residual, u)
         if entering >= 0 and not _contains(support, size, entering):
             n_rejected += 1
+            if n_rejected >= 2 and is_rough and n_renewed < MOST_RENEWALS:
+                is_stale = True
+                renew(size, Q, support, K)
+        if is_stale:
+            n_rejected, n_renewed = 0, n_renewed + 1
+            continue
         # Rejected twice, it promised nothing but rounding errors.
         if entering < 0 or n_rejected >= 2:
             if _normalise(z, size) <= 1e-13 or n_refined == 4:
@@ -260,6 +182,14 @@ def _residual_on_support(size, support, z, gradient, residual):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
+def _largest(residual, size):
+    largest = 0.0
+    for a in range(size):
+        largest = max(largest, abs(residual[a]))
+    return largest
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
 def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
     """Go towards the best point of the support's plane, dropping anchors that reach zero.
 
@@ -287,7 +217,7 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
                 multiplier -= K[0, a + 1] * residual[a]
             return size, multiplier
         z[leaving] = 0.0
-        _leave(leaving, size, support, z, K, u)
+        leave(leaving, size, support, z, K, u)
         size -= 1
         for a in range(size):
             total = b[support[a]]
@@ -328,7 +258,7 @@ def add_row(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    products, group_codes, weights, active, Q, half_prices, anchor_labels, tolerance,
+    products, group_codes, weights, active, Q, alpha, half_prices, anchor_labels, tolerance,
     soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """Solve the rows of a block, and sum what the dual's Newton method needs.
@@ -370,7 +300,7 @@ def sweep(
         for j in range(m):
             b[j] = prices[j] - product[j]
         size, multiplier, solved = solve_row(
-            b, Q, tolerance, support, z, K, gradient, residual, u, column
+            b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column
         )
         total_support += size
         n_unsolved += not solved
@@ -382,7 +312,7 @@ def sweep(
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def weights_of_rows(products, group_codes, Q, half_prices, tolerance, Z):
+def weights_of_rows(products, group_codes, Q, alpha, half_prices, tolerance, Z):
     """Write the anchor weights of each row of a block."""
     m = Q.shape[0]
     support = np.empty(m + 1, dtype=np.int64)
@@ -395,6 +325,6 @@ def weights_of_rows(products, group_codes, Q, half_prices, tolerance, Z):
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             Z[i, j] = 0.0
-        size, _, _ = solve_row(b, Q, tolerance, support, z, K, gradient, residual, u, column)
+        size, _, _ = solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column)
         for a in range(size):
             Z[i, support[a]] = z[a]

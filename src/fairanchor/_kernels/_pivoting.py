@@ -235,8 +235,8 @@ def _add_curvature(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
-    products, starts, group_codes, weights, active, Q, M, half_prices, price_starts,
-    anchor_labels, cluster_M, cluster_curvature, tolerance, largest,
+    products, starts, group_codes, weights, active, Q, M, alpha, half_prices,
+    price_starts, anchor_labels, cluster_M, cluster_curvature, tolerance, largest,
     soft_labels, mass, curvature, value,
 ):  # fmt: skip
     """As `_active_set.sweep`; ``starts - price_starts`` are the solutions on all anchors.
@@ -272,7 +272,7 @@ def sweep(
             )  # fmt: skip
         else:
             n_free, multiplier, solved = _active_set.solve_row(
-                b, Q, tolerance, support, own_z, K, reduced, residual, u, column
+                b, Q, alpha, tolerance, support, own_z, K, reduced, residual, u, column
             )
             _active_set.add_row(
                 weights[i], r, b, n_free, multiplier, support, own_z, K, anchor_labels,
@@ -316,7 +316,7 @@ def _add_row(
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def weights_of_rows(
-    products, starts, group_codes, Q, M, half_prices, price_starts, tolerance, largest, Z
+    products, starts, group_codes, Q, M, alpha, half_prices, price_starts, tolerance, largest, Z
 ):
     """Write the anchor weights of each row of a block."""
     m = Q.shape[0]
@@ -338,7 +338,7 @@ def weights_of_rows(
         )  # fmt: skip
         if not solved:
             size, _, _ = _active_set.solve_row(
-                b, Q, tolerance, support, own_z, K, work, residual, u, column
+                b, Q, alpha, tolerance, support, own_z, K, work, residual, u, column
             )
             Z[i] = 0.0
             for a in range(size):

@@ -206,7 +206,7 @@ def sweep(
                 _add_curvature(weights[i], alpha, level, H, anchor_labels, W, sums, curvature[r])
         else:
             size, multiplier, solved = _active_set.solve_row(
-                b, Q, tolerance, support, own_z, K, work, residual, u, column
+                b, Q, alpha, tolerance, support, own_z, K, work, residual, u, column
             )
             _active_set.add_row(
                 weights[i], r, b, size, multiplier, support, own_z, K, anchor_labels,
@@ -253,7 +253,7 @@ def weights_of_rows(
             _weights(level, alpha, Z[i])
         else:
             size, _, _ = _active_set.solve_row(
-                b, Q, tolerance, support, own_z, K, work, residual, u, column
+                b, Q, alpha, tolerance, support, own_z, K, work, residual, u, column
             )
             Z[i] = 0.0
             for a in range(size):

@@ -20,6 +20,7 @@ from fairanchor._kernels import _transport as kernels
 from fairanchor._kernels._sorting import split_by_code
 from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.assignment._rounding import largest_remainder
+from fairanchor.assignment._single_rows import transport_single_rows
 from fairanchor.assignment._split_rows import place_pieces, round_by_slots
 from fairanchor.assignment._transport_checks import check_rows_of_transport, check_totals
 from fairanchor.rows._memory import map_in_threads
@@ -101,28 +102,51 @@ def transport(scores, group_codes, totals, *, weights=None, copies=False, start=
     check_rows_of_transport(scores, group_codes, totals, weights)
     check_totals(totals, np.bincount(group_codes, weights=weights, minlength=n_groups))
     resolutions = _resolutions(scores)
+    rows_of = split_by_code(group_codes, n_groups)
+    labels = np.empty(len(scores), dtype=np.int32)
+    prices = np.zeros((n_clusters, n_groups))
+    single = np.array([_is_single(rows, weights, copies) for rows in rows_of], dtype=bool)
+    gap, n_fractional = _write_single(
+        scores, rows_of, np.flatnonzero(single), totals, weights, resolutions, labels, prices
+    )
+    others = np.flatnonzero(~single)
     groups = [
         _Group(
             scores,
-            rows,
-            None if weights is None else weights[rows],
+            rows_of[r],
+            None if weights is None else weights[rows_of[r]],
             totals[:, r].astype(np.float64),
             whole=weights is None or copies,
             start=None if start is None else start[:, r],
         )
-        for r, rows in enumerate(split_by_code(group_codes, n_groups))
+        for r in others
     ]
-    labels = np.empty(len(scores), dtype=np.int32)
-    prices = np.zeros((n_clusters, n_groups))
-    gap, n_fractional, splits = 0.0, 0, {}
+    splits = {}
     solutions = map_in_threads(lambda group: group.solve(resolutions), groups, n_jobs)
-    for r, (group, solution) in enumerate(zip(groups, solutions, strict=True)):
+    for r, group, solution in zip(others, groups, solutions, strict=True):
         labels[group.rows] = solution.labels
         prices[:, r] = solution.prices
         gap += solution.gap
         n_fractional += len(solution.split)
         splits |= {int(group.rows[row]): parts for row, parts in solution.split.items()}
     return TransportResult(labels, prices, gap, n_fractional, splits if copies else {})
+
+
+def _is_single(rows, weights, copies):
+    return len(rows) == 1 and not copies and (weights is None or weights[rows[0]] > 0)
+
+
+def _write_single(scores, rows_of, groups, totals, weights, resolutions, labels, prices):
+    """Write labels and prices of groups of one row; returns their gap and number of splits."""
+    if len(groups) == 0:
+        return 0.0, 0
+    rows = np.concatenate([rows_of[r] for r in groups])
+    own = np.ones(len(rows)) if weights is None else weights[rows]
+    labels[rows], found, gaps, is_split = transport_single_rows(
+        scores[rows], totals[:, groups].T.astype(np.float64), own, resolutions, SCORE_BITS
+    )
+    prices[:, groups] = found.T
+    return float(gaps.sum()), int(is_split.sum())
 
 
 def transport_rows(rows, scores, totals, start=None):

@@ -17,6 +17,8 @@ TOLERANCE = 1e-13
 # Largest term, in units of alpha, that leaves pivoting and the residual form enough digits.
 LARGEST_TERM = 1e4
 LEARNING_ROWS_PER_ANCHOR = 10
+# Entries of the table of starts (80 MB); common problems have some thousands.
+LARGEST_STARTS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,15 @@ class _PricedActiveSet(_PricedRows):
         problem = self.problem
         return _active_set.sweep(
             problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
-            self.half_prices, problem.anchor_labels, TOLERANCE, *sums,
+            problem.alpha, self.half_prices, problem.anchor_labels, TOLERANCE, *sums,
         )  # fmt: skip
 
     def _weights(self, block, Z):
         problem = self.problem
         _active_set.weights_of_rows(
-            problem.products(block.X), block.group_codes, problem.Q, self.half_prices, TOLERANCE, Z
-        )
+            problem.products(block.X), block.group_codes, problem.Q, problem.alpha,
+            self.half_prices, TOLERANCE, Z,
+        )  # fmt: skip
 
 
 class ResidualRows:
@@ -125,10 +128,18 @@ class ResidualRows:
         for k, support in enumerate(supports):
             W = bordered.T @ (support[:, None] * bordered) + ridge
             self.start_inverses[k] = np.linalg.inv(W)
+        # A price is one for all anchors of a cluster, so these sums serve every price.
+        of_clusters = self.problem.anchor_labels == np.arange(self.problem.n_clusters)[:, None]
+        self.start_sums = np.stack([supports[:, own] @ bordered[own] for own in of_clusters])
 
     def learned(self, rows, multipliers, allowed):
-        """The same solver with starts from the solutions of some rows."""
+        """The same solver with starts from the solutions of some rows.
+
+        Where a table of groups × anchors × features would be too large, it stays as it is.
+        """
         m = self.problem.n_anchors
+        if allowed.shape[0] * m * self.bordered.shape[1] > LARGEST_STARTS:
+            return self
         used, count = np.zeros((m, m)), np.zeros(m)
         priced = self.at(multipliers, allowed)
         for block in rows.blocks():
@@ -145,9 +156,10 @@ class ResidualRows:
     def at(self, multipliers, allowed):
         """The solver at these multipliers, for the anchors that groups are allowed to use."""
         half_prices = self.problem.half_prices(multipliers, allowed)
-        finite = np.where(allowed, half_prices, 0.0)
+        by_cluster = np.zeros((len(half_prices), self.problem.n_clusters))
+        by_cluster[:, self.problem.anchor_labels] = np.where(allowed, half_prices, 0.0)
         alpha, d = self.problem.alpha, self.H.shape[1]
-        right = np.stack([(self.typical_supports * own) @ self.bordered for own in finite])
+        right = np.tensordot(by_cluster, self.start_sums, axes=1)
         right[:, :, d] += alpha
         constants = np.einsum("rkp,kpq->rkq", right, self.start_inverses)
         slopes = alpha * self.start_inverses[:, :d]
@@ -223,7 +235,7 @@ class _PricedPivoting(_PricedRows):
         solver, problem = self.solver, self.problem
         return _pivoting.sweep(
             problem.products(block.X), solver.starts(block.X), block.group_codes, block.weights,
-            active, problem.Q, solver.M, self.half_prices, self.price_starts,
+            active, problem.Q, solver.M, problem.alpha, self.half_prices, self.price_starts,
             problem.anchor_labels, solver.cluster_M, solver.cluster_curvature, TOLERANCE,
             LARGEST_TERM * problem.alpha, *sums,
         )  # fmt: skip
@@ -232,7 +244,7 @@ class _PricedPivoting(_PricedRows):
         solver, problem = self.solver, self.problem
         _pivoting.weights_of_rows(
             problem.products(block.X), solver.starts(block.X), block.group_codes, problem.Q,
-            solver.M, self.half_prices, self.price_starts, TOLERANCE,
+            solver.M, problem.alpha, self.half_prices, self.price_starts, TOLERANCE,
             LARGEST_TERM * problem.alpha, Z,
         )  # fmt: skip
 
