@@ -7,6 +7,7 @@ import click
 
 from fairanchor import __version__
 from fairanchor.cli._errors import errors_as_one_line
+from fairanchor.cli._streams import output_for_results_only
 
 COMMANDS = {
     "fit": "fairanchor.cli._fit",
@@ -36,7 +37,7 @@ class LazyGroup(click.Group):
         if hasattr(sys.stdout, "reconfigure"):
             # A name that the terminal's encoding does not have is shown by its number.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with errors_as_one_line():
+        with errors_as_one_line(), output_for_results_only():
             return super().invoke(ctx)
 
 
