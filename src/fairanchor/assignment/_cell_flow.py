@@ -20,7 +20,7 @@ ROWS_PER_CELL = 16
 MAX_ROUNDS = 8
 
 
-def best_whole_table(rows, prices, net, sizes, low, high):
+def best_whole_table(rows, prices, net, sizes, low, high, preferred=None):
     """Table of the cheapest labels with these sizes and cells within these bounds.
 
     Parameters
@@ -35,6 +35,8 @@ def best_whole_table(rows, prices, net, sizes, low, high):
     sizes : ndarray of shape (n_clusters,)
     low, high : ndarray of shape (n_clusters, n_groups)
         Some table has these sizes, and cells within these bounds.
+    preferred : tuple of (mass, labels, margins), default=None
+        Of the rows under these prices, if that is known.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def best_whole_table(rows, prices, net, sizes, low, high):
         Under which the labels of the table are where rows prefer to be, up to ties.
     """
     sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
-    _, mass, labels, margins = rows.prefer(prices)
+    mass, labels, margins = preferred or rows.prefer(prices)[1:]
     tied = TIED * float(margins.mean())
     boxes = 0.5 * kernels.distances_of_cells(
         rows.scores, rows.group_codes, prices, ROWS_PER_CELL, tied

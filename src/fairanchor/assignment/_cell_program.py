@@ -17,7 +17,7 @@ can make up for need not be looked at, so the result is the best of the box over
 rows; if the box does not bind, it is the best of all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._boxed_program import BoxedProgram
 
 # Rows near a tie that enter the first linear program, for each cell of the table.
-ROWS_PER_CELL = 30
+ROWS_PER_CELL = 50
 # By how much a box that binds is widened, and how often.
 BOX_GROWTH = 4.0
 MAX_ROUNDS = 40
@@ -48,6 +48,8 @@ class PriceSolution:
         Of an optimal assignment, if ``is_optimal``.
     is_optimal : bool
         Whether the box around the prices did not bind in the last program.
+    preferred : tuple of (mass, labels, margins), or None
+        Of all rows under these prices, as from `ScoredRows.prefer`.
     """
 
     multipliers: np.ndarray
@@ -55,6 +57,7 @@ class PriceSolution:
     bound: float
     table: np.ndarray
     is_optimal: bool
+    preferred: tuple | None = field(default=None, repr=False)
 
 
 def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL):
@@ -74,13 +77,14 @@ def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL)
     -------
     solution : PriceSolution
     """
-    best_bound, boxes = -np.inf, np.zeros(constraints.shape)
+    best_bound, boxes, preferred = -np.inf, np.zeros(constraints.shape), None
     binds = np.ones(constraints.shape, dtype=np.bool_)
     for _ in range(MAX_ROUNDS):
         prices = constraints.prices(multipliers)
         value, mass, labels, margins = rows.prefer(prices)
         best_bound = max(value - float(constraints.right @ multipliers), best_bound)
         if not binds.any():
+            preferred = (mass, labels, margins)
             break
         nearest = kernels.distances_of_cells(
             rows.scores, rows.group_codes, prices, rows_per_cell, TIED * float(margins.mean())
@@ -90,4 +94,4 @@ def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL)
         multipliers, table, binds = program.solve(multipliers)
     is_optimal = not binds.any()
     prices = constraints.prices(multipliers)
-    return PriceSolution(multipliers, prices, best_bound, table, is_optimal)
+    return PriceSolution(multipliers, prices, best_bound, table, is_optimal, preferred)

@@ -7,7 +7,7 @@ import numpy as np
 from fairanchor._kernels import _tolerance as kernels
 from fairanchor._kernels._centers import soft_assignment
 from fairanchor._kernels._sorting import split_by_code
-from fairanchor._sampling import spread_sample_by_weight
+from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.rows._memory import map_in_threads
 
 # Rows of a sweep that one thread takes at a time; sums are taken in this order.
@@ -37,9 +37,14 @@ class ScoredRows:
         if len(self.scores) <= at_most:
             return self
         rows, weights = [], []
+        is_even = self.weights.min() == self.weights.max()
         for own in split_by_code(self.group_codes, self.n_groups):
             quota = max(at_most * len(own) // len(self.scores), at_most // (4 * self.n_groups), 1)
-            chosen, own_weights = spread_sample_by_weight(self.weights[own], quota)
+            if is_even:
+                chosen = spread_sample(len(own), quota)
+                own_weights = np.full(len(chosen), self.weights[0] * len(own) / max(len(chosen), 1))
+            else:
+                chosen, own_weights = spread_sample_by_weight(self.weights[own], quota)
             rows.append(own[chosen])
             weights.append(own_weights)
         rows = np.concatenate(rows)

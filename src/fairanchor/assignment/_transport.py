@@ -31,7 +31,7 @@ LOWEST = -(2.0**SCORE_BITS)
 # A difference of scores above this times the median row's between its two best clusters is
 # an outlier's: it must not cost all others their digits.
 OUTLIER_FACTOR = 2.0**20
-MEDIAN_ROWS = 100_000
+MEDIAN_ROWS = 2_000
 # Groups up to twice this size are solved at once, larger ones start from a sample.
 SAMPLE_ROWS = 20_000
 # Rows with a small margin that are looked at: at least so many, and so many for each row that
