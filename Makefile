@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 # With COUNT=1 the lines and branches that are taken are counted on the way, for `make coverage`: that
 # takes about half as long again, and a run of its own would take all of it.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(if $(COUNT),--cov --cov-report=)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(if $(filter 1,$(COUNT)),--cov --cov-report=)
 
 # What `make test COUNT=1` has counted. Compiled kernels leave no trace, and all tests with interpreted
 # ones would take hours: so one test runs small fits with the kernels as plain Python.

@@ -38,6 +38,15 @@ def test_standard_output_is_put_back_after_an_error():
     assert "defect" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "--report=/dev/fd/1"])
+def test_a_name_of_standard_output_keeps_its_meaning(name):
+    code = NOISY.format(then="print('a page', file=open('/dev/stdout', 'w'))", standalone=False)
+    code = code.replace("main([", f"sys.argv.append({name!r})\nmain([")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "a page" in done.stdout
+    assert "the result" in done.stdout
+
+
 def test_a_reader_that_has_gone_is_no_error_message():
     code = NOISY.format(then="click.echo('x' * 1_000_000)", standalone=True)
     with subprocess.Popen(

@@ -135,9 +135,11 @@ ANSWERS = [
     ([[3, 5], [50, 50]], {}, "Yes, to less than one row", "good"),
     ([[40, 60], [50, 50]], {"greatest": 90}, "No", "poor"),
     ([[39, 61], [50, 50]], {"converged": False}, "Not converged", "poor"),
-    ([[39, 61], [50, 50]], {"sample_weight": np.ones(200)},
-     "As nearly as weights of single rows allow", "fair"),
-    ([[30, 70], [50, 50]], {"sample_weight": np.ones(200)}, "No", "poor"),
+    ([[39, 61], [50, 50]], {"sample_weight": np.ones(200)}, "No", "poor"),
+    ([[3, 5], [50, 50]], {"sample_weight": np.ones(108)}, "Yes, to less than one row", "good"),
+    ([[39, 61], [50, 50]], {"sample_weight": np.r_[2.0, np.ones(199)]},
+     "Missed by no more than the heaviest row", "fair"),
+    ([[30, 70], [50, 50]], {"sample_weight": np.r_[2.0, np.ones(199)]}, "No", "poor"),
 ]  # fmt: skip
 
 
@@ -157,7 +159,7 @@ def test_the_worst_cell_is_named_with_what_was_asked_for():
     )
     run = run_with([[40, 60], [50, 50]], [0.4, 0.0], [0.5, 1.0], least=150)
     assert worst_sentence(run.asked, [0, 1]) == (
-        "Farthest off: cluster 0 has 100 rows, asked for were at least 150."
+        "Farthest off: cluster 0 has a size of 100, asked for was at least 150."
     )
 
 

@@ -148,7 +148,7 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
     n_clusters = scores.shape[1]
     p = np.empty(n_clusters)
     value = 0.0
-    nothing, coldness = NEGLIGIBLE * temperature, 1.0 / temperature
+    nothing = NEGLIGIBLE * temperature
     by_group = prices.T.copy()
     for i in range(scores.shape[0]):
         own, r, w = scores[i], group_codes[i], weights[i]
@@ -162,7 +162,7 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
             behind = by_group[r, l] - own[l] - lowest
             p[l] = 0.0
             if l != best and behind < nothing:
-                p[l] = np.exp(-behind * coldness)
+                p[l] = np.exp(-behind / temperature)
                 total += p[l]
         p[best] = 1.0
         value += w * (lowest - temperature * np.log(total))

@@ -114,7 +114,8 @@ def _rows_of_group(group_sizes, is_in_group):
 
 def _number(value):
     """A number of rows, or a weight, with all digits of a whole number."""
-    return f"{round(value):,}" if abs(value - round(value)) < 1e-6 else f"{value:,.6g}"
+    is_whole = 0.5 <= abs(value) < 2**53 and abs(value - round(value)) < 1e-6
+    return f"{round(value):,}" if is_whole else f"{value:,.6g}"
 
 
 def _least_slack(constraints, group_sizes):

@@ -23,7 +23,9 @@ from fairanchor.assignment._share_limits import ROUNDING_ERROR, LimitRows
 SIZE_REACH = 0.01
 LEAST_SIZE_REACH, MOST_SIZE_REACH = 2, 50
 # With as few rows and cells, whole numbers within the limits are looked for at all sizes.
-FEW_ROWS, FEW_CELLS, MAX_NODES = 500, 60, 100
+FEW_ROWS, FEW_CELLS = 500, 60
+# Nodes of the search for the nearest of them, and for any at all.
+NODES_FOR_NEAREST, NODES_FOR_ANY = 100, 2_000
 
 
 def choose_cells(limits, table):
@@ -90,7 +92,7 @@ def sizes_of_strict_table(limits, table, joint=None):
     Returns
     -------
     sizes : ndarray of shape (n_clusters,), or None
-        None if there is no such table (or none was found in `MAX_NODES` nodes).
+        None if there is no such table (or none was found in `NODES_FOR_ANY` nodes).
     """
     sizes = table.sum(axis=1)
     # A cluster that has rows keeps some.
@@ -149,21 +151,21 @@ class _WholeTable:
             LinearConstraint(sparse.hstack([of_sizes, each]), sizes, np.inf),
         ]
         costs = np.repeat([0.0, 1.0], [n_clusters * n_groups, n_clusters])
-        return self.solve(costs, constraints)
+        return self.solve(costs, constraints, NODES_FOR_NEAREST)
 
     def limits(self, n_more=0):
         """The program's rows, with so many variables besides the cells."""
         nothing = sparse.csr_array((self.matrix.shape[0], n_more))
         return LinearConstraint(sparse.hstack([self.matrix, nothing]), self.low, self.high)
 
-    def solve(self, costs, constraints):
-        """The table of least cost that was found in `MAX_NODES` nodes; None without any."""
+    def solve(self, costs, constraints, max_nodes):
+        """The table of least cost that was found in so many nodes; None without any."""
         n_cells = self.matrix.shape[1]
         solution = milp(
             costs,
             constraints=constraints,
             integrality=np.repeat([1, 0], [n_cells, len(costs) - n_cells]),
-            options={"node_limit": MAX_NODES},
+            options={"node_limit": max_nodes},
         )
         if solution.x is None:
             return None
@@ -173,7 +175,8 @@ class _WholeTable:
 @lru_cache(maxsize=64)
 def _some_table(wanted):
     """Any such table, or None: steps that only move centres ask for it again and again."""
-    return wanted.solve(np.zeros(wanted.matrix.shape[1]), [wanted.limits()])
+    costs = np.zeros(wanted.matrix.shape[1])
+    return wanted.solve(costs, [wanted.limits()], NODES_FOR_ANY)
 
 
 def round_sizes(sizes, total):

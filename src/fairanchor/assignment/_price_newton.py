@@ -1,4 +1,4 @@
-"""Smoothed start of the prices: Newton's method on a sample, then on all rows."""
+"""Smoothed start of the prices: Newton's method on ever larger samples."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from fairanchor.assignment._limit_matrix import CellConstraints
 from fairanchor.assignment._scored_rows import ScoredRows
 
 # Temperatures relative to the difference between a row's two best scores: the first to the
-# mean, so that prices can go as far as outliers ask for, the last to the median row's.
+# mean, so that prices can go as far as outliers ask for; the last, at which it ends, to the
+# median row's.
 FIRST_TEMPERATURE = 0.5
 LAST_TEMPERATURE = 0.5 / 4**4
 COOLING = 4.0

@@ -214,7 +214,7 @@ def _size_kinds(limits):
 
 def _cells_of(place, direction, joint):
     """Entries of the joint groups that limits on shares are about."""
-    rows, columns = [], []
+    rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for a in range(joint.shape[1]):
         own = np.flatnonzero(place[:, 0] == a)
         order = np.argsort(joint[:, a], kind="stable")

@@ -29,7 +29,7 @@ def transport_single_rows(scores, totals, weights, resolutions, bits):
     -------
     labels : ndarray of shape (n_rows,)
     prices : ndarray of shape (n_rows, n_clusters)
-        In the middle of those that explain the labels.
+        As dear as the row can bear where it has a share, and below all scores elsewhere.
     gaps : ndarray of shape (n_rows,)
     is_split : ndarray of shape (n_rows,), bool
         Whether the row was to be spread.
@@ -44,7 +44,7 @@ def transport_single_rows(scores, totals, weights, resolutions, bits):
         found = _labels(relative, allowed, finer, lowest)
         own = np.take_along_axis(relative, found[:, None], axis=1)[:, 0]
         # An outlier's own score would be cut off: it needs the coarser scale.
-        enough = np.rint(np.maximum(own * finer, lowest)) > lowest
+        enough = _fixed(own[:, None], finer, lowest)[:, 0] > lowest
         labels, scale = np.where(enough, found, labels), np.where(enough, finer, scale)
     return (
         labels,
@@ -58,7 +58,8 @@ def _scale(resolution, bits):
 
 
 def _fixed(relative, scale, lowest):
-    return np.rint(np.maximum(relative * scale[:, None], lowest))
+    # Cut off before they are scaled: an outlier's could overflow.
+    return np.rint(np.maximum(relative, lowest / scale[:, None]) * scale[:, None])
 
 
 def _labels(relative, allowed, scale, lowest):

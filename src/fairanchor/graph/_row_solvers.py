@@ -135,10 +135,12 @@ class ResidualRows:
     def learned(self, rows, multipliers, allowed):
         """The same solver with starts from the solutions of some rows.
 
-        Where a table of groups × anchors × features would be too large, it stays as it is.
+        Where a table of groups, or clusters, × anchors × features would be too large, it stays as
+        it is.
         """
         m = self.problem.n_anchors
-        if allowed.shape[0] * m * self.bordered.shape[1] > LARGEST_STARTS:
+        most = max(allowed.shape[0], self.problem.n_clusters)
+        if most * m * self.bordered.shape[1] > LARGEST_STARTS:
             return self
         used, count = np.zeros((m, m)), np.zeros(m)
         priced = self.at(multipliers, allowed)

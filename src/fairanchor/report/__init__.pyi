@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike, NDArray
 
-from fairanchor import _FairClusterer, _Table
+from fairanchor import FairnessTargets, _FairClusterer, _Table
 
 __all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
 
@@ -19,6 +19,8 @@ class RunSummary:
     sample_weight: NDArray[Any] | None
     counts: NDArray[Any]
     targets: NDArray[Any] | None
+    asked: list[Any] | None
+    request: str | None
     features: NDArray[Any] | None
     sample_rows: NDArray[Any] | None
     feature_names: list[Any] | None
@@ -53,6 +55,8 @@ class RunSummary:
         sample_weight: ArrayLike | None = None,
         counts: ArrayLike | None = None,
         targets: ArrayLike | None = None,
+        asked: list[Any] | None = None,
+        request: str | None = None,
         features: ArrayLike | None = None,
         sample_rows: ArrayLike | None = None,
         feature_names: Sequence[Any] | None = None,
@@ -94,6 +98,8 @@ def summarise_labels(
     *,
     sensitive_features: _Table,
     sample_weight: ArrayLike | None = None,
+    targets: float | FairnessTargets | Sequence[float | FairnessTargets] | None = None,
+    attributes: Literal["intersection", "separate"] = "intersection",
     title: str = "Audit of given labels",
     missing: Literal["error", "drop"] = "error",
 ) -> RunSummary: ...

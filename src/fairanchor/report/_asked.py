@@ -11,7 +11,6 @@ from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._plots._names import display_name
 from fairanchor.assignment._share_limits import ROUNDING_ERROR
 from fairanchor.report._parts import count_text, named
-from fairanchor.tables._wording import counted
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,16 @@ class Asked:
         """What was asked of the size of a cluster, as text; empty if nothing was."""
         # Every cluster has a row; that need not be asked for.
         texts = []
-        if self.least[l] > 1.0:
-            texts.append(f"at least {count_text(self.least[l])}")
+        if self.least[l] not in (0.0, 1.0):
+            texts.append(f"at least {_size_text(self.least[l])}")
         if np.isfinite(self.greatest[l]):
-            texts.append(f"at most {count_text(self.greatest[l])}")
+            texts.append(f"at most {_size_text(self.greatest[l])}")
         return ", ".join(texts)
+
+
+def _size_text(size):
+    """A number of rows with all digits; a weight with those that say something."""
+    return count_text(size) if size == round(size) else f"{size:,.4g}"
 
 
 def asked_of(estimator):
@@ -159,6 +163,10 @@ def asked_of_counts(counts, group_names, targets, titles=None):
     asked = []
     for (title, names, table), own in zip(attributes, each, strict=True):
         wanted = FairnessTargets.proportional(own) if isinstance(own, Real) else own
+        if not isinstance(wanted, FairnessTargets):
+            raise TypeError(
+                f"targets={own!r} should be a tolerance between 0 and 1, or FairnessTargets."
+            )
         limits = wanted.limits_for(table.sum(axis=0), names, len(table))
         asked.append(Asked.of_limits(title, names, table, limits))
     return asked
@@ -216,8 +224,8 @@ def worst_sentence(asked, cluster_names):
     if own.size_missed.max() >= own.missed.max():
         l = int(own.size_missed.argmax())
         return (
-            f"Farthest off: {named('cluster', cluster_names[l])} has "
-            f"{counted(int(own.counts[l].sum()), 'row')}, asked for were {own.size_text(l)}."
+            f"Farthest off: {named('cluster', cluster_names[l])} has a size of "
+            f"{_size_text(own.counts[l].sum())}, asked for was {own.size_text(l) or 'at least 1'}."
         )
     l, r = np.unravel_index(own.missed.argmax(), own.missed.shape)
     size = own.counts[l].sum()

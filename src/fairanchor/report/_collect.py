@@ -192,14 +192,15 @@ def _with_request(run, sensitive_features, targets, attributes):
     if attributes == "separate":
         titles = column_titles(sensitive_features, len(columns_of(sensitive_features)))
     asked = asked_of_counts(run.counts, run.group_names, targets, titles)
-    is_tolerance = isinstance(targets, Real)
-    fairness = "population" if is_tolerance else _as_list(targets)
-    request = request_in_words(fairness, targets if is_tolerance else 0.0, titles or ())
+    each = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    if all(isinstance(own, Real) and own == each[0] for own in each):
+        request = request_in_words("population", each[0], titles or ())
+    else:
+        request = request_in_words(_as_targets(each), 0.0, titles or ())
     return replace(run, asked=asked, request=request)
 
 
-def _as_list(targets):
-    each = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+def _as_targets(each):
     return [FairnessTargets.proportional(t) if isinstance(t, Real) else t for t in each]
 
 

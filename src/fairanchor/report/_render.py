@@ -114,7 +114,8 @@ def _tiles(scene):
     ]
     if run.asked is not None:
         missed = max(own.worst for own in run.asked)
-        tiles.insert(0, ("Missed by", f"{missed:,.2f}", "rows, in the worst cell"))
+        unit = "rows" if run.sample_weight is None else "weight"
+        tiles.insert(0, ("Missed by", f"{missed:,.2f}", f"{unit}, where it is most"))
     if run.cost is not None and run.plain_cost:
         extra = run.cost / run.plain_cost - 1
         tiles.append(("Extra cost", f"{extra:+.1%}", "against plain k-means"))

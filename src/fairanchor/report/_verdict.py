@@ -126,11 +126,14 @@ def _answer_to_request(run):
     missed = max(own.worst for own in run.asked)
     if missed == 0.0:
         return "Yes", "good"
-    if run.sample_weight is not None:
-        if missed <= float(run.sample_weight.max()):
-            return "As nearly as weights of single rows allow", "fair"
-        return "No", "poor"
-    return ("Yes, to less than one row", "good") if missed < 1.0 else ("No", "poor")
+    weights = np.ones(1) if run.sample_weight is None else run.sample_weight
+    heaviest = float(weights.max())
+    if heaviest == weights.min():
+        is_near = missed < heaviest
+        return ("Yes, to less than one row", "good") if is_near else ("No", "poor")
+    if missed <= heaviest:
+        return "Missed by no more than the heaviest row", "fair"
+    return "No", "poor"
 
 
 def _lowered(sentence):
