@@ -18,7 +18,13 @@ from fairanchor import (
 from fairanchor.datasets import fetch_adult, make_fair_blobs
 from fairanchor.metrics import attribute_balance_scores, balance_score
 from fairanchor.plotting import plot_balance, plot_embedding, principal_plane
-from fairanchor.report import RunSummary, render_report, summarise_run, write_report
+from fairanchor.report import (
+    RunSummary,
+    render_report,
+    summarise_labels,
+    summarise_run,
+    write_report,
+)
 
 
 def use(X: NDArray[np.float64], groups: list[str], folder: Path) -> float:
@@ -43,6 +49,7 @@ def show(folder: Path) -> str:
     ax = plot_embedding(data.data, model.labels_, plane=principal_plane(data.data))
     assert_type(plot_balance(model, ax=ax), Axes)
     run = summarise_run(model, data.data, sensitive_features=groups, plain_labels=None)
+    assert_type(summarise_labels([0, 1], sensitive_features=["a", "b"], targets=0.1), RunSummary)
     assert_type(run, RunSummary)
     write_report(folder / "report.html", run, force=True)
     features, _ = fetch_adult(data_home=folder, return_X_y=True)

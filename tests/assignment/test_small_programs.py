@@ -69,10 +69,8 @@ def test_a_program_without_a_solution_is_no_optimum():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_program_that_needs_all_that_there_is_has_a_solution(n):
     matrix = np.append(np.ones(n), 1.0)[None]
-    upper = np.append(np.ones(n), 0.0)
-    x, _, is_optimal = minimise_surely(
-        matrix, np.array([float(n)]), np.append(np.ones(n), 0.0), upper
-    )
+    cost = upper = np.append(np.ones(n), 0.0)
+    x, _, is_optimal = minimise_surely(matrix, np.array([float(n)]), cost, upper)
     assert is_optimal
     np.testing.assert_allclose(x, upper)
 
