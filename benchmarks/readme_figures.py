@@ -160,6 +160,20 @@ def tolerance_table(document):
     return [*markdown(titles, lines), "", on_machine(document), *claims(document)]
 
 
+def attributes_table(document):
+    titles = ["method", "attributes", "s", "column", "violation, rows", "relative balance",
+              "smallest cell"]  # fmt: skip
+    lines = [
+        [
+            record["method"], record["attributes"], f"{record['seconds']:.1f}", column,
+            f"{own['violation']:.2f}", f"{own['relative_balance']:.4f}", own["smallest_cell"],
+        ]
+        for record in document["records"]
+        for column, own in record["columns"].items()
+    ]  # fmt: skip
+    return [*markdown(titles, lines), "", on_machine(document), *claims(document)]
+
+
 def markdown(titles, lines):
     rows = [titles, ["---"] * len(titles), *lines]
     return ["| " + " | ".join(map(str, row)) + " |" for row in rows]
@@ -189,6 +203,7 @@ TABLES = {
     "streaming": streaming_table,
     "peers": peers_table,
     "tolerance": tolerance_table,
+    "attributes": attributes_table,
 }
 
 
