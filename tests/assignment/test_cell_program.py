@@ -160,9 +160,9 @@ def test_the_box_program_meets_its_optimality_conditions(seed):
     assert (point >= lower).all()
     assert (point <= upper).all()
     inside = (point > lower) & (point < upper)
-    assert np.abs(slope[inside]).max(initial=0.0) <= 1e-3 * scale
-    assert (slope[point == lower] <= 1e-3 * scale).all()
-    assert (slope[point == upper] >= -1e-3 * scale).all()
+    assert np.abs(slope[inside]).max(initial=0.0) <= 1e-8 * scale
+    assert (slope[point == lower] <= 1e-8 * scale).all()
+    assert (slope[point == upper] >= -1e-8 * scale).all()
 
 
 def test_distances_of_cells_are_the_smallest_regrets():

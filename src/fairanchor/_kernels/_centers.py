@@ -9,8 +9,8 @@ from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
-# A share of less than exp(-30) of a row, a tenth of a millionth of a millionth, is none.
-NEGLIGIBLE = 30.0
+# A share of less than exp(-20) of a row, two billionths, is none.
+NEGLIGIBLE = 20.0
 
 
 @njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
@@ -146,9 +146,9 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
         The rows' part of the smoothed dual.
     """
     n_clusters = scores.shape[1]
-    p = np.empty(n_clusters)
+    p, places = np.empty(n_clusters), np.empty(n_clusters, dtype=np.int64)
     value = 0.0
-    nothing = NEGLIGIBLE * temperature
+    nothing, coldness = NEGLIGIBLE * temperature, 1.0 / temperature
     by_group = prices.T.copy()
     for i in range(scores.shape[0]):
         own, r, w = scores[i], group_codes[i], weights[i]
@@ -157,22 +157,23 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
             value += w * lowest
             mass[best, r] += w
             continue
-        total = 1.0
+        total, n_places = 0.0, 0
         for l in range(n_clusters):
             behind = by_group[r, l] - own[l] - lowest
-            p[l] = 0.0
-            if l != best and behind < nothing:
-                p[l] = np.exp(-behind / temperature)
-                total += p[l]
-        p[best] = 1.0
+            if behind < nothing:
+                p[n_places], places[n_places] = np.exp(-behind * coldness), l
+                total += p[n_places]
+                n_places += 1
         value += w * (lowest - temperature * np.log(total))
+        for a in range(n_places):
+            p[a] /= total
+            l, share = places[a], w * p[a]
+            mass[l, r] += share
+            curvature[r, l, l] += share
+            for b in range(a + 1):  # the places increase: this is the lower triangle
+                curvature[r, l, places[b]] -= share * p[b]
+    for r in range(curvature.shape[0]):
         for l in range(n_clusters):
-            p[l] /= total
-            mass[l, r] += w * p[l]
-            curvature[r, l, l] += w * p[l]
-        for l in range(n_clusters):
-            if p[l] > 0.0:
-                row = curvature[r, l]
-                for k in range(n_clusters):
-                    row[k] -= w * p[l] * p[k]
+            for k in range(l):
+                curvature[r, k, l] = curvature[r, l, k]
     return value

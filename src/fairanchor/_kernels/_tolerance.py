@@ -10,6 +10,9 @@ from numba import njit
 from fairanchor._kernels import NUMBA_CACHE
 from fairanchor._kernels._centers import soft_assignment, two_cheapest
 
+# Of the quadratic model of a Newton step, which need not be maximised exactly.
+BOX_STEPS = 60
+
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def prefer(scores, group_codes, weights, prices, labels, margins, mass):
@@ -144,58 +147,71 @@ def worst_miss(gradient, multipliers, is_equal):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _ascend(matrix, gradient, lower, upper, point, value, step):
-    """Cut a step back to the box, halve it until it pays; the new point, slope and value."""
-    length = 1.0
-    while length > 1e-4:
-        trial = np.minimum(np.maximum(point + length * step, lower), upper)
-        slope = gradient - matrix @ trial
-        trial_value = 0.5 * (trial @ (gradient + slope))
-        if trial_value > value:
-            return trial, slope, trial_value
-        length *= 0.5
-    return point, gradient - matrix @ point, value
+def _newton_direction(matrix, slope, held):
+    """Step to the best point of the coordinates that are not held."""
+    free = np.flatnonzero(~held)
+    part = np.empty((len(free), len(free)))
+    for a in range(len(free)):
+        for b in range(len(free)):
+            part[a, b] = matrix[free[a], free[b]]
+    step = np.zeros(len(slope))
+    if len(free) > 0:
+        step[free] = np.linalg.solve(part, slope[free])
+    return step
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def maximise_in_box(matrix, gradient, lower, upper, max_steps):
     """Maximise ``gradient'd - d'matrix d / 2`` over a box that contains zero.
 
-    The matrix is positive definite. Coordinates that are at a bound and want to go beyond
-    are left there; the others take a Newton step, or follow the scaled gradient where the
-    bounds they meet on the way make that step useless.
+    The matrix is positive definite. Coordinates that meet a bound are held there until the
+    others have come to their best; then those that would gain by leaving are let go. A step
+    that leaves the box is cut back to it, and shortened until it pays; up to the first bound
+    it always does.
     """
     size = len(gradient)
-    diagonal = np.diag(matrix)
     point, slope, value = np.zeros(size), gradient.copy(), 0.0
+    least_slope = 1e-9 * np.abs(gradient).max()
+    held = ((lower >= 0.0) & (slope < 0.0)) | ((upper <= 0.0) & (slope > 0.0))
     for _ in range(max_steps):
-        held = ((point <= lower) & (slope < 0.0)) | ((point >= upper) & (slope > 0.0))
-        free = np.flatnonzero(~held)
-        if len(free) == 0:
+        step = _newton_direction(matrix, slope, held)
+        bound = np.where(step > 0.0, upper, lower)
+        part = np.full(size, np.inf)  # of the step, at which a coordinate meets its bound
+        for k in np.flatnonzero(step):
+            part[k] = max((bound[k] - point[k]) / step[k], 0.0)
+        first, length, before = part.min(), 1.0, value
+        while True:
+            length = max(length, min(first, 1.0))
+            trial = np.where(part <= length, bound, point + length * step)
+            slope = gradient - matrix @ trial
+            value = 0.5 * (trial @ (gradient + slope))
+            if value > before or not length > first:
+                break
+            length *= 0.25
+        point = trial
+        if first < 1.0:
+            held |= part <= length
+            continue
+        let_go = held & np.where(point <= lower, slope > least_slope, slope < -least_slope)
+        if not let_go.any():
             break
-        part = np.empty((len(free), len(free)))
-        for a in range(len(free)):
-            for b in range(len(free)):
-                part[a, b] = matrix[free[a], free[b]]
-        step = np.zeros(size)
-        step[free] = np.linalg.solve(part, slope[free])
-        before = value
-        point, slope, value = _ascend(matrix, gradient, lower, upper, point, value, step)
-        if value == before:
-            step[free] = slope[free] / diagonal[free]
-            point, slope, value = _ascend(matrix, gradient, lower, upper, point, value, step)
-        if value - before <= 1e-9 * abs(value):
-            break
+        held &= ~let_go
     return point
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def newton_step(by_group, curvature, ridge, gradient, lower, upper):
+def newton_step(by_group, is_equal, curvature, ridge, gradient, multipliers, box):
     """Step in a box that maximises the quadratic model ``gradient'd - d'(A K A' + ridge I)d / 2``.
 
-    K is block-diagonal with the groups' ``curvature``.
+    K is block-diagonal with the groups' ``curvature``. Multipliers of inequalities do not get
+    negative.
     """
-    matrix = ridge * np.eye(len(gradient))
+    size = len(gradient)
+    lower, upper = np.full(size, -box), np.full(size, box)
+    for k in range(size):
+        if not is_equal[k]:
+            lower[k] = max(-box, -multipliers[k])
+    matrix = ridge * np.eye(size)
     for j in range(len(by_group)):
         matrix += by_group[j] @ (curvature[j] @ by_group[j].T)
-    return maximise_in_box(matrix, gradient, lower, upper, 30)
+    return maximise_in_box(matrix, gradient, lower, upper, BOX_STEPS)

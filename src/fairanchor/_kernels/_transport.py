@@ -321,3 +321,49 @@ def shortest_distances(lengths):
                         through = lengths[i, k] + lengths[k, j]
                         if through < lengths[i, j]:
                             lengths[i, j] = through
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def central_prices(regrets, is_used, totals, out_of_reach):
+    """Prices in the middle of all that explain the labels of a group.
+
+    The prices that explain the labels are those with
+    ``price[l'] - price[l] <= regret[l, l']`` for the smallest regret of a row in l. Every
+    shortest-path tree is an extreme solution; their mean leaves as much room as possible
+    on all sides, so that only real ties are ties.
+
+    Parameters
+    ----------
+    regrets : ndarray of shape (n_clusters, n_clusters), dtype int64
+    is_used : ndarray of shape (n_clusters,), bool
+        Whether a cluster has a row.
+    totals : ndarray of shape (n_clusters,)
+    out_of_reach : float
+        Added to the least price for clusters without a share of this group.
+
+    Returns
+    -------
+    prices : ndarray of shape (n_clusters,)
+        In fixed-point units, with mean zero over the clusters in use.
+    """
+    used = np.flatnonzero(is_used)
+    n_used = len(used)
+    distances = np.empty((n_used, n_used), dtype=np.int64)
+    for a in range(n_used):
+        for b in range(n_used):
+            distances[a, b] = regrets[used[a], used[b]] if a != b else 0
+    shortest_distances(distances)
+    middle = np.zeros(n_used)
+    for a in range(n_used):
+        for b in range(n_used):
+            middle[b] += distances[a, b] / (2.0 * n_used)
+            middle[a] -= distances[a, b] / (2.0 * n_used)
+    middle -= middle.mean()
+    prices = np.full(len(totals), middle.min() + out_of_reach)
+    prices[used] = middle
+    for l in np.flatnonzero(~is_used & (totals > 0)):
+        # Weights can leave a cluster without a row that should have some: as dear as can be.
+        prices[l] = np.inf
+        for a in range(n_used):
+            prices[l] = min(prices[l], middle[a] + regrets[used[a], l])
+    return prices

@@ -20,7 +20,7 @@ ROWS_PER_CELL = 16
 MAX_ROUNDS = 8
 
 
-def best_whole_table(rows, prices, net, sizes, low, high, preferred=None):
+def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, boxes=None):
     """Table of the cheapest labels with these sizes and cells within these bounds.
 
     Parameters
@@ -37,6 +37,9 @@ def best_whole_table(rows, prices, net, sizes, low, high, preferred=None):
         Some table has these sizes, and cells within these bounds.
     preferred : tuple of (mass, labels, margins), default=None
         Of the rows under these prices, if that is known.
+    boxes : ndarray of shape (n_clusters, n_groups), default=None
+        By how much prices may change at first. By default so that a few rows of each cell can
+        move.
 
     Returns
     -------
@@ -46,10 +49,11 @@ def best_whole_table(rows, prices, net, sizes, low, high, preferred=None):
     """
     sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
     mass, labels, margins = preferred or rows.prefer(prices)[1:]
-    tied = TIED * float(margins.mean())
-    boxes = 0.5 * kernels.distances_of_cells(
-        rows.scores, rows.group_codes, prices, ROWS_PER_CELL, tied
-    )
+    if boxes is None:
+        tied = TIED * float(margins.mean())
+        boxes = 0.5 * kernels.distances_of_cells(
+            rows.scores, rows.group_codes, prices, ROWS_PER_CELL, tied
+        )
     for n_rounds in range(MAX_ROUNDS + 1):
         if n_rounds == MAX_ROUNDS:
             boxes = np.full(prices.shape, np.inf)

@@ -48,6 +48,8 @@ class PriceSolution:
         Of an optimal assignment, if ``is_optimal``.
     is_optimal : bool
         Whether the box around the prices did not bind in the last program.
+    nearest : ndarray of shape (n_clusters, n_groups)
+        By how much a price of the last program's start must change to move ``rows_per_cell`` rows.
     preferred : tuple of (mass, labels, margins), or None
         Of all rows under these prices, as from `ScoredRows.prefer`.
     """
@@ -57,6 +59,7 @@ class PriceSolution:
     bound: float
     table: np.ndarray
     is_optimal: bool
+    nearest: np.ndarray = field(repr=False)
     preferred: tuple | None = field(default=None, repr=False)
 
 
@@ -94,4 +97,4 @@ def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL)
         multipliers, table, binds = program.solve(multipliers)
     is_optimal = not binds.any()
     prices = constraints.prices(multipliers)
-    return PriceSolution(multipliers, prices, best_bound, table, is_optimal, preferred)
+    return PriceSolution(multipliers, prices, best_bound, table, is_optimal, nearest, preferred)

@@ -137,14 +137,16 @@ class SmoothedDual:
 
     def newton_step(self, multipliers, gradient, curvature, ridge, box):
         """Step within a box that maximises the quadratic model; no multiplier gets negative."""
-        is_free = self.constraints.is_equal
-        lowest = np.where(is_free, -box, np.maximum(-box, -multipliers))
-        highest = np.full(len(lowest), box)
+        constraints = self.constraints
         ridge *= self.weight / self.temperature
-        if self.has_many_limits:
-            model = CurvatureOfLimits(self.constraints, curvature, ridge)
-            return model.maximise_in_box(gradient, lowest, highest)
-        return newton_step(self.constraints.by_group, curvature, ridge, gradient, lowest, highest)
+        if not self.has_many_limits:
+            return newton_step(
+                constraints.by_group, constraints.is_equal, curvature, ridge, gradient,
+                multipliers, box,
+            )  # fmt: skip
+        model = CurvatureOfLimits(constraints, curvature, ridge)
+        lowest = np.where(constraints.is_equal, -box, np.maximum(-box, -multipliers))
+        return model.maximise_in_box(gradient, lowest, np.full(len(lowest), box))
 
 
 def _typical_differences(rows):

@@ -200,8 +200,10 @@ class _Problem:
     def _whole_table(self, relaxed, net):
         """The best table of whole numbers with rounded sizes, and the prices that lead to it."""
         sizes, low, high, _ = choose_cells(self.limits, relaxed.table)
-        preferred = relaxed.preferred
-        return best_whole_table(self.rows, relaxed.prices, net, sizes, low, high, preferred)
+        return best_whole_table(
+            self.rows, relaxed.prices, net, sizes, low, high,
+            preferred=relaxed.preferred, boxes=relaxed.nearest / 4,
+        )  # fmt: skip
 
     def _label(self, totals, prices, bound, multipliers):
         """Exact transport to a table."""

@@ -365,29 +365,6 @@ class _Group:
 def central_prices(regrets, is_used, totals):
     """Prices in the middle of all that explain the labels, as floats in fixed-point units.
 
-    The prices that explain the labels are those with
-    ``price[l'] - price[l] <= regret[l, l']`` for the smallest regret of a row in l. Every
-    shortest-path tree is an extreme solution; their mean leaves as much room as possible
-    on all sides, so that only real ties are ties.
-
-    Parameters
-    ----------
-    regrets : ndarray of shape (n_clusters, n_clusters), dtype int64
-        Overwritten on the diagonal.
-    is_used : ndarray of shape (n_clusters,), bool
-        Whether a cluster has a row.
-    totals : ndarray of shape (n_clusters,)
+    A cluster without a share of this group must not attract anyone: it is below all scores.
     """
-    np.fill_diagonal(regrets, 0)
-    used = np.flatnonzero(is_used)
-    distances = np.ascontiguousarray(regrets[np.ix_(used, used)])
-    kernels.shortest_distances(distances)
-    prices = np.empty(len(totals))
-    prices[used] = (distances.mean(axis=0) - distances.mean(axis=1)) / 2
-    prices[used] -= prices[used].mean()
-    # Weights can leave a cluster without a row that should have some: as dear as can be.
-    missed = np.flatnonzero(~is_used & (totals > 0))
-    prices[missed] = (prices[used, None] + regrets[np.ix_(used, missed)]).min(axis=0)
-    # A cluster without a share of this group must not attract anyone: below all scores.
-    prices[~is_used & (totals <= 0)] = prices[used].min() + 4 * LOWEST
-    return prices
+    return kernels.central_prices(regrets, is_used, totals, 4 * LOWEST)
