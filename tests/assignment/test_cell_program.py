@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor._kernels._tolerance import distances_of_cells, maximise_in_box
+from fairanchor._kernels._tolerance import maximise_in_box
 from fairanchor.assignment import _cell_program as module
 from fairanchor.assignment import _price_newton
 from fairanchor.assignment._cell_program import solve_by_prices
@@ -169,7 +169,8 @@ def test_distances_of_cells_are_the_smallest_regrets():
     rng = np.random.default_rng(0)
     scores, codes = rng.normal(size=(60, 3)), np.arange(60) % 2
     prices = rng.normal(size=(3, 2))
-    found = distances_of_cells(scores, codes, prices, 5, 0.0)
+    rows = ScoredRows(scores, codes, np.ones(60), 2)
+    found = rows.distances_of_cells(prices, rows.prefer(prices), 5, 0.0)
     costs = prices.T[codes] - scores
     ordered = np.sort(costs, axis=1)
     regrets = costs - ordered[:, :1]

@@ -90,9 +90,9 @@ def boxed(seed, tolerance, n_clusters=4, n_groups=3):
     rows = scored_rows(scores, codes, n_groups, None, 1)
     multipliers = smoothed_start(rows, constraints)
     prices = constraints.prices(multipliers)
-    _, mass, labels, _ = rows.prefer(prices)
-    boxes = np.full(mass.shape, 0.05)
-    return BoxedProgram.near(rows, constraints, prices, mass, labels, boxes), multipliers, rows
+    boxes = np.full(prices.shape, 0.05)
+    program = BoxedProgram.near(rows, constraints, prices, rows.prefer(prices), boxes)
+    return program, multipliers, rows
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.4])

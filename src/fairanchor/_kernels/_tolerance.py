@@ -65,20 +65,21 @@ def _keep_smaller(heap, value):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def distances_of_cells(scores, group_codes, prices, n_rows, least):
+def distances_of_cells(scores, group_codes, prices, labels, margins, n_rows, least):
     """By how much a cell's price must change to move ``n_rows`` rows, others unchanged.
 
-    Rows that are tied already, up to ``least``, do not count. Infinite if there are fewer.
+    Rows have the labels and margins of `prefer`. Those that are tied already, up to ``least``,
+    do not count. Infinite if there are fewer.
     """
     n_clusters, n_groups = prices.shape
     heaps = np.full((n_groups, n_clusters, n_rows), np.inf)
     farthest = np.full((n_groups, n_clusters), np.inf)
     by_group = prices.T.copy()
     for i in range(scores.shape[0]):
-        own, j = scores[i], group_codes[i]
-        best, lowest, second = two_cheapest(own, by_group[j])
+        own, j, best = scores[i], group_codes[i], labels[i]
+        lowest = by_group[j, best] - own[best]
         for l in range(n_clusters):
-            distance = (second if l == best else by_group[j, l] - own[l]) - lowest
+            distance = margins[i] if l == best else by_group[j, l] - own[l] - lowest
             if least < distance < farthest[j, l]:
                 _keep_smaller(heaps[j, l], distance)
                 farthest[j, l] = heaps[j, l, 0]
@@ -86,22 +87,28 @@ def distances_of_cells(scores, group_codes, prices, n_rows, least):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def find_movable(scores, group_codes, prices, boxes, is_movable):
-    """Write which rows could prefer another cluster after changes of prices within boxes."""
+def find_movable(scores, group_codes, prices, labels, margins, boxes):
+    """Rows that could prefer another cluster after changes of prices within boxes.
+
+    Rows have the labels and margins of `prefer`.
+    """
     n_clusters, n_groups = prices.shape
     by_group = prices.T.copy()
     widest = np.array([2.0 * boxes[:, j].max() for j in range(n_groups)])
+    movable, n_movable = np.empty(scores.shape[0], dtype=np.int64), 0
     for i in range(scores.shape[0]):
-        own, j = scores[i], group_codes[i]
-        best, lowest, second = two_cheapest(own, by_group[j])
-        is_movable[i] = False
-        if second - lowest >= widest[j]:
+        j, best = group_codes[i], labels[i]
+        if margins[i] >= widest[j]:
             continue
+        own = scores[i]
+        lowest = by_group[j, best] - own[best]
         for l in range(n_clusters):
             regret = by_group[j, l] - own[l] - lowest
             if l != best and regret < boxes[l, j] + boxes[best, j]:
-                is_movable[i] = True
+                movable[n_movable] = i
+                n_movable += 1
                 break
+    return movable[:n_movable].copy()
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

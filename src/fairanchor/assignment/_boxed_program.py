@@ -42,12 +42,11 @@ class BoxedProgram:
     unit: float
 
     @classmethod
-    def near(cls, rows, constraints, prices, mass, labels, boxes):
+    def near(cls, rows, constraints, prices, preferred, boxes):
         """With all rows that prices within the boxes can move."""
-        in_band = np.empty(len(labels), dtype=np.bool_)
-        kernels.find_movable(rows.scores, rows.group_codes, prices, boxes, in_band)
-        band = _Band.of(rows, prices, labels, np.flatnonzero(in_band), boxes)
-        return cls(constraints, mass, band, boxes, float(rows.weights.mean()))
+        chosen = rows.movable(prices, preferred, boxes)
+        band = _Band.of(rows, prices, preferred.labels, chosen, boxes)
+        return cls(constraints, preferred.mass, band, boxes, float(rows.weights.mean()))
 
     def solve(self, multipliers):
         """Better multipliers, the table they come with, and the cells whose box binds.

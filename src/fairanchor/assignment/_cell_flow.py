@@ -35,7 +35,7 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
     sizes : ndarray of shape (n_clusters,)
     low, high : ndarray of shape (n_clusters, n_groups)
         Some table has these sizes, and cells within these bounds.
-    preferred : tuple of (mass, labels, margins), default=None
+    preferred : Preferred, default=None
         Of the rows under these prices, if that is known.
     boxes : ndarray of shape (n_clusters, n_groups), default=None
         By how much prices may change at first. By default so that a few rows of each cell can
@@ -48,17 +48,14 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
         Under which the labels of the table are where rows prefer to be, up to ties.
     """
     sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
-    mass, labels, margins = preferred or rows.prefer(prices)[1:]
+    preferred = preferred or rows.prefer(prices)
     if boxes is None:
-        tied = TIED * float(margins.mean())
-        boxes = 0.5 * kernels.distances_of_cells(
-            rows.scores, rows.group_codes, prices, ROWS_PER_CELL, tied
-        )
+        boxes = 0.5 * rows.distances_of_cells(prices, preferred, ROWS_PER_CELL, TIED)
     for n_rounds in range(MAX_ROUNDS + 1):
         if n_rounds == MAX_ROUNDS:
             boxes = np.full(prices.shape, np.inf)
-        band = _band(rows, prices, labels, boxes)
-        table = np.rint(mass).astype(np.int64)
+        band = _band(rows, prices, preferred, boxes)
+        table = np.rint(preferred.mass).astype(np.int64)
         changes, complete = flow_kernels.best_table(
             *band, table, sizes, low, high, np.ascontiguousarray(net)
         )
@@ -69,15 +66,13 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
     raise RuntimeError("No table has these sizes and bounds, though one should.")
 
 
-def _band(rows, prices, labels, boxes):
+def _band(rows, prices, preferred, boxes):
     """Regrets of the rows that may move, where each group begins, and their copies."""
-    in_band = np.empty(len(labels), dtype=np.bool_)
-    kernels.find_movable(rows.scores, rows.group_codes, prices, boxes, in_band)
-    chosen = np.flatnonzero(in_band)
+    chosen = rows.movable(prices, preferred, boxes)
     chosen = chosen[np.argsort(rows.group_codes[chosen], kind="stable")]
     regrets = np.empty((len(chosen), rows.n_clusters))
     kernels.regrets(rows.scores, rows.group_codes, prices, chosen, regrets)
-    groups, own = rows.group_codes[chosen], labels[chosen]
+    groups, own = rows.group_codes[chosen], preferred.labels[chosen]
     first, weights = merge_equal(regrets, groups * rows.n_clusters + own, rows.weights[chosen])
     amounts = np.zeros((len(first), rows.n_clusters), dtype=np.int64)
     amounts[np.arange(len(first)), own[first]] = np.rint(weights)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._boxed_program import BoxedProgram
+from fairanchor.assignment._scored_rows import Preferred
 
 # Rows near a tie that enter the first linear program, for each cell of the table.
 ROWS_PER_CELL = 50
@@ -50,8 +50,8 @@ class PriceSolution:
         Whether the box around the prices did not bind in the last program.
     nearest : ndarray of shape (n_clusters, n_groups)
         By how much a price of the last program's start must change to move ``rows_per_cell`` rows.
-    preferred : tuple of (mass, labels, margins), or None
-        Of all rows under these prices, as from `ScoredRows.prefer`.
+    preferred : Preferred, or None
+        Of all rows under these prices.
     """
 
     multipliers: np.ndarray
@@ -60,7 +60,7 @@ class PriceSolution:
     table: np.ndarray
     is_optimal: bool
     nearest: np.ndarray = field(repr=False)
-    preferred: tuple | None = field(default=None, repr=False)
+    preferred: Preferred | None = field(default=None, repr=False)
 
 
 def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL):
@@ -80,21 +80,20 @@ def solve_by_prices(rows, constraints, multipliers, rows_per_cell=ROWS_PER_CELL)
     -------
     solution : PriceSolution
     """
-    best_bound, boxes, preferred = -np.inf, np.zeros(constraints.shape), None
+    best_bound, boxes = -np.inf, np.zeros(constraints.shape)
     binds = np.ones(constraints.shape, dtype=np.bool_)
     for _ in range(MAX_ROUNDS):
         prices = constraints.prices(multipliers)
-        value, mass, labels, margins = rows.prefer(prices)
-        best_bound = max(value - float(constraints.right @ multipliers), best_bound)
+        preferred = rows.prefer(prices)
+        best_bound = max(preferred.value - float(constraints.right @ multipliers), best_bound)
         if not binds.any():
-            preferred = (mass, labels, margins)
             break
-        nearest = kernels.distances_of_cells(
-            rows.scores, rows.group_codes, prices, rows_per_cell, TIED * float(margins.mean())
-        )
+        nearest = rows.distances_of_cells(prices, preferred, rows_per_cell, TIED)
         boxes = np.maximum(nearest / 2, np.where(binds, BOX_GROWTH, 1.0) * boxes)
-        program = BoxedProgram.near(rows, constraints, prices, mass, labels, boxes)
+        program = BoxedProgram.near(rows, constraints, prices, preferred, boxes)
         multipliers, table, binds = program.solve(multipliers)
+    else:
+        preferred = None  # of other prices
     is_optimal = not binds.any()
     prices = constraints.prices(multipliers)
     return PriceSolution(multipliers, prices, best_bound, table, is_optimal, nearest, preferred)

@@ -1,6 +1,7 @@
 """Rows as the price programs see them: scores, a group and a weight each."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,25 @@ from fairanchor.rows._memory import map_in_threads
 
 # Rows of a sweep that one thread takes at a time; sums are taken in this order.
 BLOCK_ROWS = 32_768
+
+
+class Preferred(NamedTuple):
+    """Where rows prefer to be under some prices.
+
+    Attributes
+    ----------
+    value : float
+        The rows' part of the dual.
+    mass : ndarray of shape (n_clusters, n_groups)
+    labels : ndarray of shape (n_rows,), dtype int32
+    margins : ndarray of shape (n_rows,)
+        What each row loses in the second best cluster.
+    """
+
+    value: float
+    mass: np.ndarray
+    labels: np.ndarray
+    margins: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -72,7 +92,7 @@ class ScoredRows:
         return self._sum(sweep)
 
     def prefer(self, prices):
-        """Value of the dual's rows, masses, and each row's label and margin."""
+        """Where the rows prefer to be."""
         labels = np.empty(len(self.scores), dtype=np.int32)
         margins = np.empty(len(self.scores))
 
@@ -85,7 +105,23 @@ class ScoredRows:
             return value, mass
 
         value, mass = self._sum(sweep)
-        return value, mass, labels, margins
+        return Preferred(value, mass, labels, margins)
+
+    def distances_of_cells(self, prices, preferred, n_rows, tied):
+        """By how much each price must change to move some of the rows that are not tied.
+
+        ``tied`` is relative to the mean margin.
+        """
+        return kernels.distances_of_cells(
+            self.scores, self.group_codes, prices, preferred.labels, preferred.margins, n_rows,
+            tied * float(preferred.margins.mean()),
+        )  # fmt: skip
+
+    def movable(self, prices, preferred, boxes):
+        """Numbers of the rows that changes of prices within boxes could move."""
+        return kernels.find_movable(
+            self.scores, self.group_codes, prices, preferred.labels, preferred.margins, boxes
+        )
 
     def _sum(self, sweep):
         spans = [slice(k, k + BLOCK_ROWS) for k in range(0, len(self.scores), BLOCK_ROWS)]
