@@ -189,7 +189,8 @@ def maximise_in_box(matrix, gradient, lower, upper, max_steps):
         first, length, before = part.min(), 1.0, value
         while True:
             length = max(length, min(first, 1.0))
-            trial = np.where(part <= length, bound, point + length * step)
+            trial = np.minimum(np.maximum(point + length * step, lower), upper)
+            trial = np.where(part <= length, bound, trial)
             slope = gradient - matrix @ trial
             value = 0.5 * (trial @ (gradient + slope))
             if value > before or not length > first:
