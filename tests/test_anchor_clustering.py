@@ -327,6 +327,15 @@ def test_small_units_of_the_features_do_not_stop_the_solver_early(zafar):
         assert model.mass_error_ <= 1e-7 * 800
 
 
+@pytest.mark.parametrize("refine", [0, "auto"])
+def test_the_duality_gap_is_within_what_the_mass_error_explains(zafar, refine):
+    model = AnchorFairClustering(3, refine=refine, random_state=0)
+    model.fit(zafar[0], sensitive_features=zafar[1])
+    explained = model.mass_error_ * np.abs(model.multipliers_).sum()
+    assert abs(model.duality_gap_) <= explained * (1 + 1e-9)
+    assert model.duality_gap_ != 0.0
+
+
 def test_missing_groups_are_predicted_as_they_were_fitted(zafar):
     X, group = zafar[0][:400], zafar[1][:400].astype(object)
     group[::7] = None

@@ -291,6 +291,27 @@ def test_no_sensitive_features_warns():
         AnchorFairClustering(2, random_state=0).fit(NORMAL)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_without_an_anchor_is_no_concern_where_propagation_fills_it(seed):
+    X = np.repeat([[0.0], [1.0], [2.0]], 100, axis=0)
+    groups = np.random.default_rng(seed).choice(["a", "b"], 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AnchorFairClustering(4, random_state=0).fit(X, sensitive_features=groups)
+    assert model.n_clusters_found_ == 4
+    assert model.worst_violation_ < 1
+    assert not np.signbit(model.inertia_)
+
+
+def test_a_cluster_that_ends_empty_is_said():
+    # All rows are equal, and so are all anchors: every row has its largest soft label in common.
+    X, groups = np.ones((60, 1)), np.tile(["a", "b"], 30)
+    model = AnchorFairClustering(2, assignment="argmax", random_state=0)
+    with pytest.warns(FairnessWarning, match="1 of 2 clusters have no samples, the first is"):
+        model.fit(X, sensitive_features=groups)
+    assert model.n_clusters_found_ == 1
+
+
 def test_fewer_clusters_than_asked_are_split_with_a_warning():
     model = AnchorFairClustering(
         3, clusterer=lambda X, g, k, *, sample_weight, random_state: np.zeros(len(X)),

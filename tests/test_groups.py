@@ -282,7 +282,9 @@ MISSING = {
 def test_missing_values_are_refused_with_their_place(kind):
     with pytest.raises(ValueError, match="1 missing values in 3 rows, first at row 1") as raised:
         check_groups(MISSING[kind], 3)
-    assert "missing_groups='own_group'" in str(raised.value)
+    assert "missing_groups" not in str(raised.value)
+    with pytest.raises(ValueError, match="first at row 1: .* Use missing_groups='own_group'"):
+        check_groups(MISSING[kind], 3, missing="error")
 
 
 @pytest.mark.parametrize("kind", MISSING)

@@ -166,9 +166,10 @@ class AnchorFairClustering(FittedAnchors):
         where the graph was solved on a sample, of the rows that stand for all.
     duality_gap_, assignment_gap_ : float
         Certificates of the anchor graph (on ``n_graph_rows_`` rows, as ``mass_error_``) and of the
-        assignment (of all rows); both are zero at an optimum. Within
-        limits the second is what the labels cost more than the linear program over fractional
-        labels, for the same soft labels or centres.
+        assignment (of all rows); both are zero at an optimum. The first is below zero where soft
+        labels gain by their ``mass_error_``. Within limits the second is what the labels cost
+        more than the linear program over fractional labels, for the same soft labels or centres;
+        below zero where they gain by missing limits by a part of a row.
     converged_ : bool
         Whether the anchor graph met its tolerance.
     n_graph_rows_ : int
@@ -346,6 +347,6 @@ class AnchorFairClustering(FittedAnchors):
         store_assignment(self, rows, groups, units, propagated)
         store_limits(self, rows, groups, attributes, units, propagated, rule)
         store_model(self, distinct, groups, problem, targets, graph, propagated, rule)
-        if isinstance(self.fairness, str):
-            warn_if_small(self.counts_, min_size * units.weight)
+        is_named = isinstance(self.fairness, str)
+        warn_if_small(self.counts_, min_size * units.weight if is_named else 0.0)
         return self

@@ -16,6 +16,11 @@ from fairanchor.exceptions import FairnessWarning
 
 # Range of integers that are looked up in a table.
 NARROW = 2**16
+# What to do with missing values: None is where there is no parameter to refuse or allow them.
+_ADVICE = {
+    "error": "Use missing_groups='own_group'",
+    None: "Fill them with a name that no group has, such as 'unknown',",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class SeparateColumns:
         return len(self.columns[0])
 
 
-def check_groups(sensitive_features, n_rows, *, missing="error"):
+def check_groups(sensitive_features, n_rows, *, missing=None):
     """Encode the sensitive features of ``n_rows`` rows.
 
     Parameters
@@ -78,8 +83,9 @@ def check_groups(sensitive_features, n_rows, *, missing="error"):
         Several columns mean their intersection. ``None`` means a single group and warns.
     n_rows : int
         Number of rows that must be matched.
-    missing : {"error", "own_group"}
-        What to do with missing values (None, NaN, NaT, pandas' NA).
+    missing : {"error", "own_group"} or None
+        What to do with missing values (None, NaN, NaT, pandas' NA). "error" refuses them and
+        advises the parameter ``missing_groups``, None where the caller has none.
 
     Returns
     -------
@@ -111,13 +117,13 @@ def check_attributes(sensitive_features, n_rows):
         return [_one_group(n_rows)]
     attributes = []
     for title, values in columns_of(sensitive_features):
-        codes, names = _encode_column(values, title, missing="error")
+        codes, names = _encode_column(values, title, missing=None)
         _check_n_rows(codes, n_rows)
         attributes.append(_canonical(codes, names))
     return attributes
 
 
-def encode_names(sensitive_features, *, missing="error"):
+def encode_names(sensitive_features, *, missing=None):
     """Integer codes and sorted names of one or several sensitive columns.
 
     Returns
@@ -140,7 +146,7 @@ def encode_names(sensitive_features, *, missing="error"):
     return codes.reshape(-1).astype(np.int64), names
 
 
-def codes_of_known_groups(sensitive_features, known, n_rows, *, missing="error"):
+def codes_of_known_groups(sensitive_features, known, n_rows, *, missing=None):
     """Codes of new rows among ``known`` names; -1 for a name that is not among them.
 
     Returns
@@ -286,13 +292,13 @@ def _encode_column(values, title, missing):
         distinct = list(distinct) if values.dtype.kind in "mM" else distinct.tolist()
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
     n_missing = len(values) - int(np.isin(codes, present).sum())
-    if n_missing and missing == "error":
+    if n_missing and missing != "own_group":
         where = "" if title is None else f" (column {title!r})"
         raise ValueError(
             f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
             f"first at row {int(np.argmin(np.isin(codes, present)))}: a row without a group "
-            "cannot be counted for one. Use missing_groups='own_group' to make them a group "
-            "of their own, or leave these rows out."
+            f"cannot be counted for one. {_ADVICE[missing]} to make them a group of their own, "
+            "or leave these rows out."
         )
     present = _sorted_by_name(present, distinct)
     names = [distinct[code] for code in present] + [None] * (n_missing > 0)

@@ -52,7 +52,8 @@ def store_assignment(model, rows, groups, units, propagated):
     model.assignment_prices_ = groups.to_public(propagated.prices) / price_unit / price_unit
     model.assignment_gap_ = propagated.gap * units.weight / price_unit / price_unit
     model.cluster_centers_ = propagated.centers / scale
-    model.inertia_ = propagated.cost * units.weight / scale / scale
+    # The cost of rows that are their own centres may come out as a zero with a sign.
+    model.inertia_ = propagated.cost * units.weight / scale / scale + 0.0
 
 
 def store_limits(model, rows, groups, attributes, units, propagated, rule):

@@ -476,11 +476,33 @@ def test_a_run_that_is_cut_short_warns():
 def test_a_cluster_that_weights_leave_empty_is_filled_with_a_warning():
     X, groups = make_data(0, n=6)
     weights = np.array([30.0, 1, 1, 1, 1, 1])
-    with pytest.warns(FairnessWarning, match=r"of 4 clusters were left without a row"):
+    expected = r"of 4 clusters were left without a row, because sample_weight is up to 30, more th"
+    with pytest.warns(FairnessWarning, match=expected):
         model = fit(X, groups % 2, weights=weights)
     assert set(model.labels_) == {0, 1, 2, 3}
     cost = cost_to_centers(X, model.labels_, model.cluster_centers_, weights)
     assert_allclose(model.inertia_, cost)
+
+
+def test_clusters_without_a_row_of_their_own_are_put_down_to_equal_rows():
+    X, groups = np.array([[0.0], [0.0], [3.0], [3.0], [3.0]]), [1, 0, 0, 1, 0]
+    weights = [1.0, 1.2, 1.0, 1.1, 1.1]
+    expected = r"1 of 3 clusters .* because X has only 2 distinct row\(s\) for 3 clusters"
+    with pytest.warns(FairnessWarning, match=expected) as caught:
+        FairKMeans(3, n_init=1, random_state=0).fit(
+            X, sensitive_features=groups, sample_weight=weights
+        )
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("method", ["fit", "predict"])
+def test_missing_groups_are_refused_with_what_can_be_done_here(method):
+    X, groups = make_data(3)
+    model = fit(X, groups)
+    missing = [None, *groups[1:].tolist()]
+    with pytest.raises(ValueError, match="first at row 0: .* such as 'unknown'") as raised:
+        getattr(model, method)(X, sensitive_features=missing)
+    assert "missing_groups" not in str(raised.value)
 
 
 def test_no_groups_warn_and_mean_plain_k_means():

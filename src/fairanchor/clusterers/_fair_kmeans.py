@@ -217,7 +217,17 @@ default="k-means"
         self._validate_params()
         return self._fit(X, sensitive_features, sample_weight, before)
 
-    def _fit(self, X, sensitive_features, sample_weight, before=None):
+    @with_one_blas_thread
+    def _fit_anchors(self, X, *, sensitive_features, sample_weight=None):
+        """`fit` of anchors, where a cluster without one is of no concern to the user.
+
+        Its rows are found by the propagation, by targets that leave no cluster empty.
+        """
+        self._validate_params()
+        self._fit(X, sensitive_features, sample_weight, warns_of_filled=False)
+        return self
+
+    def _fit(self, X, sensitive_features, sample_weight, before=None, *, warns_of_filled=True):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         scale = power_of_two_scale(X)
         # Equal weights are counts in another unit, and counts can be met exactly.
@@ -239,17 +249,17 @@ default="k-means"
         if before is not None:
             best, is_warm = self._steps(rule, rows).better_of(distinct, best, before)
         labels = distinct.spread(best.labels, best.split)
+        empty = np.bincount(labels, minlength=self.n_clusters) == 0
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         if n_filled:
             best = replace(best, cost=cost_of(rows, labels, best.centers))
-            why = "rows are so equal, or groups so small, that some clusters had no share of them"
-            if not is_counted:
-                why = "sample_weight is so uneven that single rows outweigh a cluster's share"
+        if n_filled and warns_of_filled:
+            why = _why_empty(rows, self.n_clusters, best.targets[empty])
             warnings.warn(
                 f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
                 "each took the row farthest from the mean of the largest cluster, off its target.",
                 FairnessWarning,
-                stacklevel=2,
+                stacklevel=5,
             )
         if not best.converged:
             warnings.warn(
@@ -257,7 +267,7 @@ default="k-means"
                 f"still fell by more than tol={self.tol} of itself. The labels are fair, a "
                 "cheaper solution is likely.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=5,
             )
         self._store_labels(labels, groups, weights)
         unit = weights[0] if is_counted and weights is not None else 1.0
@@ -278,9 +288,10 @@ default="k-means"
         self.cluster_centers_ = best.centers / scale
         self.assignment_prices_ = groups.to_public(best.prices) / scale**2
         self.targets_ = groups.to_public(best.targets) * unit
-        self.inertia_ = best.cost * unit / scale**2
-        self.lp_value_ = bound * unit / scale**2
-        self.cost_path_ = np.array(best.cost_path) * unit / scale**2
+        # Of rows that are their own centres a cost is minus a sum of zeros: 0.0 takes the sign.
+        self.inertia_ = best.cost * unit / scale**2 + 0.0
+        self.lp_value_ = bound * unit / scale**2 + 0.0
+        self.cost_path_ = np.array(best.cost_path) * unit / scale**2 + 0.0
         self.n_iter_ = best.n_iter
 
     def _rule(self, rows, attributes):
@@ -341,7 +352,8 @@ default="k-means"
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
         extra = unseen_combinations(self, sensitive_features)
-        codes = known_codes(self, sensitive_features, len(X), extra=extra)
+        # None: there is no parameter by which missing values could be made a group.
+        codes = known_codes(self, sensitive_features, len(X), missing_groups=None, extra=extra)
         prices = np.column_stack([self.assignment_prices_, *extra.values()])
         rows = MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs)
         distances = distances_to(rows, self.cluster_centers_)
@@ -368,3 +380,17 @@ default="k-means"
             finalists = cheapest_different(finalists, 1)
         results = [steps.follow(distinct, finalist) for finalist in finalists]
         return cheapest_different(results, 1)[0]
+
+
+def _why_empty(rows, n_clusters, targets):
+    """Why clusters that should have had so much of each group got no row."""
+    n_distinct = len(np.unique(rows.X, axis=0))
+    if n_distinct < n_clusters:
+        return f"X has only {n_distinct} distinct row(s) for {n_clusters} clusters"
+    share = targets.sum(axis=1).max()
+    if rows.is_weighted and rows.weights.max() > share:
+        return (
+            f"sample_weight is up to {rows.weights.max():g}, more than the {share:.3g} that such "
+            "a cluster should weigh"
+        )
+    return "rows are so equal, or groups so small, that some clusters had no share of them"

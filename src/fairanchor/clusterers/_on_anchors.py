@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
+from fairanchor.clusterers._fair_kmeans import FairKMeans
 from fairanchor.exceptions import FairnessWarning
 
 # An anchor with less than this part of its group's average mass does not vote.
@@ -76,9 +77,18 @@ def minimum_size(setting, rows, n_clusters, unit):
 
 
 def warn_if_small(counts, min_size):
-    """Say so when a cluster ended below the minimum size all the same."""
+    """Say so when a cluster ended empty, or below the minimum size, all the same."""
     sizes = counts.sum(axis=1)
-    if sizes.min() < np.floor(min_size):
+    n_empty = int(np.count_nonzero(sizes == 0))
+    if n_empty:
+        warnings.warn(
+            f"{n_empty} of {len(sizes)} clusters have no samples, the first is cluster "
+            f"{int(np.argmin(sizes))}: their targets, the weight of single rows, or the argmax "
+            "left them none.",
+            FairnessWarning,
+            stacklevel=4,
+        )
+    elif sizes.min() < np.floor(min_size):
         warnings.warn(
             f"Cluster {int(np.argmin(sizes))} has {sizes.min():g} samples, fewer than the minimum "
             f"of {min_size:.6g}: its target, the weight of single rows, or the argmax allowed no "
@@ -110,7 +120,8 @@ def _run(clusterer, points, codes, n_clusters, weights, seed):
     fitted.set_params(**settings)
     takes = inspect.signature(fitted.fit).parameters
     offered = {"sensitive_features": codes, "sample_weight": weights}
-    fitted.fit(points, **{name: value for name, value in offered.items() if name in takes})
+    fit = fitted._fit_anchors if type(fitted).fit is FairKMeans.fit else fitted.fit
+    fit(points, **{name: value for name, value in offered.items() if name in takes})
     if hasattr(fitted, "labels_"):
         return fitted.labels_, fitted
     if hasattr(fitted, "predict"):

@@ -235,7 +235,7 @@ def _labelled(codes, clusters, missing):
 def _known_codes(sensitive_features, names, n_rows, estimator):
     if sensitive_features is None and len(names) == 1:
         return np.zeros(n_rows, dtype=np.int64)
-    missing = getattr(estimator, "missing_groups", "error")
+    missing = getattr(estimator, "missing_groups", None)
     codes, unknown = codes_of_known_groups(sensitive_features, names, n_rows, missing=missing)
     if unknown:
         raise ValueError(
