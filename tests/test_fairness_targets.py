@@ -238,6 +238,35 @@ def test_feasible_is_what_a_linear_program_without_slack_finds(draw):
     assert_allclose(report.table.sum(axis=0), sizes, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (
+            {"lower": {"a": 0.5, "b": 0.6}},
+            "The lower shares in every cluster sum to 1.1, more than 1: ",
+        ),
+        (
+            {"upper": {"a": [0.3] * 3, "b": [0.4, 0.8, 0.8]}, "min_size": 1},
+            "The upper shares in cluster 0 sum to 0.7, less than 1: ",
+        ),
+        ({"min_size": 150}, "min_size of all clusters sums to 450, more than 300 rows. "),
+        ({"max_size": 50}, "max_size of all clusters sums to 150, less than 300 rows. "),
+    ],
+)
+def test_what_cannot_sum_up_is_the_first_reason_given(asked, reason):
+    report = FairnessTargets(**asked).check([150, 150], ["a", "b"], n_clusters=3)
+    assert not report.feasible
+    assert report.message.startswith(reason)
+    assert f"cluster {report.cluster}" in report.message
+    assert f"by {report.slack:,g} rows" in report.message
+    assert report.group is None or f"group {report.group!r}" in report.message
+
+
+def test_limits_that_sum_up_have_no_such_reason():
+    report = FairnessTargets(lower={"a": 0.6}).check([100, 200], ["a", "b"], n_clusters=3)
+    assert report.message.startswith("No assignment of 300 rows in 3 clusters meets the limits")
+
+
 def test_feasible_targets_can_be_met_by_labels():
     targets = FairnessTargets(lower=[[0.5, 0.2, 0.0], [0.0, 0.5, 0.05]], min_size=3)
     report = targets.check([3, 6, 1], ["a", "b", "c"], n_clusters=2)

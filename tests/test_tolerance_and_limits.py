@@ -342,7 +342,11 @@ def test_rows_in_chunks_are_refused_with_what_they_can_do(people, monkeypatch, t
             {"fairness": FairnessTargets(lower={"a": 0.9})},
             r"group 'a'.* misses its lower share 0.9 of cluster \d by [\d.]+ rows",
         ),
-        ({"fairness": FairnessTargets(min_size=400)}, r"cluster \d misses its min_size=400"),
+        (
+            {"fairness": FairnessTargets(min_size=400)},
+            r"^min_size of all clusters sums to 1200, more than 900 rows\. .*"
+            r"cluster \d misses its min_size=400",
+        ),
         # Of 900 rows three clusters can have 299.5 each, but not in whole rows.
         (
             {"fairness": FairnessTargets(max_size=[299.5, 300.5, 300.0])},
@@ -366,6 +370,16 @@ def test_bad_requests_are_refused_with_what_was_asked(people, settings, message)
         (
             {"fairness": [FairnessTargets(lower={"f": 0.5}), FairnessTargets()]},
             r"group 'f' of attribute .sex.* misses its lower share 0.5",
+        ),
+        (
+            {
+                "fairness": [
+                    FairnessTargets(lower={"f": 0.5, "m": 0.6}),
+                    FairnessTargets(),
+                ]
+            },
+            r"^The lower shares of attribute 'sex' in every cluster sum to 1\.1, more than 1: .*"
+            r"misses its lower share",
         ),
     ],
 )
