@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 
 from fairanchor import FairKMeans, clusters_path, fairness_path, suggest_tolerance
 from fairanchor._fairness_path import FairnessPath
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import relative_balance_score, worst_violation
 
 
@@ -134,6 +135,18 @@ def test_the_suggestion_is_the_smallest_tolerance_that_is_cheap_enough(extra_cos
     assert suggest_tolerance(path, extra_cost=extra_cost) == expected
 
 
+def test_a_suggestion_from_a_path_that_ends_before_1_says_what_it_compares_with():
+    with pytest.warns(FairnessWarning, match="loosest tolerance of the path is 0.5: costs are"):
+        assert suggest_tolerance(made_path([10.2, 10.0], [0.0, 0.5])) == 0.0
+
+
+def test_equal_rows_cost_nothing_without_a_sign():
+    path = fairness_path(np.full((30, 1), 0.3), [0, 1] * 15, (0, 1), n_clusters=2, random_state=0)
+    assert not np.signbit(path.table["cost"]).any()
+    assert not np.signbit(path.table["lp_value"]).any()
+    assert not np.signbit([*path.models[0].cost_path_, *path.models[1].cost_path_]).any()
+
+
 def test_cost_and_balance_over_the_number_of_clusters(people):
     X, frame = people
     path = clusters_path(X, frame["sex"], (4, 2, 3), n_init=2, random_state=0)
@@ -181,6 +194,23 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
             lambda X, g: suggest_tolerance(made_path([2.0, 1.0], [0.0, 0.0])),
             ValueError,
             "expected increasing ones",
+        ),
+        (lambda X, g: suggest_tolerance([1, 2]), TypeError, "path is a list, expected a Fairness"),
+        (lambda X, g: suggest_tolerance(FairnessPath([], [])), ValueError, "path has no records"),
+        (
+            lambda X, g: suggest_tolerance(made_path([2.0], [0.1])),
+            ValueError,
+            "path has no tolerance but 0.1, expected at least two",
+        ),
+        (
+            lambda X, g: suggest_tolerance(clusters_path(X, g, [2], n_init=1, random_state=0)),
+            ValueError,
+            "path is one of clusters_path, expected one of fairness_path",
+        ),
+        (
+            lambda X, g: fairness_path(X, [None, *g[1:]]),
+            ValueError,
+            "first at row 0: .* Fill them with a name that no group has, such as 'unknown'",
         ),
     ],
 )

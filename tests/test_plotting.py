@@ -344,7 +344,7 @@ def clusters_path_of(costs, plain):
     return FairnessPath(
         [
             {"n_clusters": k, "tolerance": 0.1, "cost": own, "plain_cost": least,
-             "smallest_cell": 100 // k}
+             "smallest_cell": 100 // k, "balance": 1 / k}
             for k, (own, least) in enumerate(zip(costs, plain, strict=True), start=2)
         ],
         [],
@@ -356,7 +356,9 @@ def test_costs_over_clusters_are_relative_to_the_fewest_without_limits():
     fair, plain = ax.lines
     np.testing.assert_allclose(fair.get_ydata(), [1.5, 0.75])
     np.testing.assert_allclose(plain.get_ydata(), [1.0, 0.7])
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["2\n(50)", "3\n(33)"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == [
+        "2\n50\n0.50", "3\n33\n0.33",
+    ]  # fmt: skip
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "tolerance 0.1",
         "no limit",
@@ -397,9 +399,15 @@ BAD_INPUT = [
     (lambda: plotting.plot_profiles([[0.0]], ["gold"]), "whole numbers from 0"),
     (lambda: plotting.plot_anchors([[0.0]], masses=[-1.0]), "no negative number"),
     (lambda: plotting.plot_convergence([]), "0 record"),
-    (lambda: plotting.plot_fairness_path([1.0]), "expected what fairness_path returns"),
     (lambda: plotting.plot_fairness_path(path_of([0.0])), "The loosest tolerance costs 0"),
-    (lambda: plotting.plot_clusters_path(path_of([1.0])), "expected what clusters_path returns"),
+    (
+        lambda: plotting.plot_clusters_path(path_of([1.0])),
+        r"^path is one of fairness_path, expected one of clusters_path: .{0,60}$",
+    ),
+    (
+        lambda: plotting.plot_fairness_path(clusters_path_of([1.0], [1.0])),
+        r"^path is one of clusters_path, expected one of fairness_path: .{0,60}$",
+    ),
     (lambda: plotting.plot_clusters_path(clusters_path_of([1.0], [0.0])), "2 clusters cost 0"),
 ]
 
@@ -408,6 +416,12 @@ BAD_INPUT = [
 def test_bad_input_is_refused_with_its_reason(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("draw", [plotting.plot_fairness_path, plotting.plot_clusters_path])
+def test_what_is_no_path_is_refused_by_its_type(draw):
+    with pytest.raises(TypeError, match=r"^path is a list, expected a FairnessPath of \w+_path.$"):
+        draw([1.0])
 
 
 def test_weights_without_groups_are_refused_with_an_estimator(model):

@@ -1,5 +1,6 @@
 """What fairness costs: a table clustered for many tolerances, or many numbers of clusters."""
 
+import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 
@@ -7,9 +8,14 @@ import numpy as np
 
 from fairanchor.assignment._share_limits import check_tolerance
 from fairanchor.clusterers import FairKMeans
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_of_table, relative_balance_of_table
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+_WANTED = {
+    "fairness_path": "one number of clusters with several tolerances",
+    "clusters_path": "several numbers of clusters, with limits and without",
+}
 
 
 @dataclass(frozen=True)
@@ -20,12 +26,15 @@ class FairnessPath:
     ----------
     records : list of dict
         One per clustering: ``tolerance``, ``n_clusters``, ``cost`` (k-means cost of the labels to
-        their centres), ``lp_value`` (certified lower bound for these centres), ``violation`` (rows
-        by which the worst cell misses its limits), ``balance`` and ``relative_balance`` (of the
-        worst attribute, if there are several), ``smallest_cluster``, ``smallest_cell``, ``n_iter``
-        and ``start``: whether the clustering before was the better start ("warm") or the data
-        ("cold"). With ``attributes="separate"`` also ``attributes``: by the title of each column
-        its ``balance``, ``relative_balance`` and ``violation``.
+        their centres), ``lp_value`` (certified lower bound of what labels within the limits cost
+        with these centres), ``violation`` (rows by which the worst cell misses its limits),
+        ``balance`` and ``relative_balance`` (of the worst attribute, if there are several),
+        ``smallest_cluster``, ``smallest_cell``, ``n_iter`` and ``start``: whether the clustering
+        before was the better start ("warm") or the data ("cold"). Labels that miss a limit by a
+        part of a row (``violation`` above 0, as is common with tolerance 0) may gain by it:
+        ``cost - lp_value`` can then be negative, and is no distance from an optimum. With
+        ``attributes="separate"`` also ``attributes``: by the title of each column its
+        ``balance``, ``relative_balance`` and ``violation``.
     models : list of FairKMeans
         The fitted estimators, with ``labels_`` and `predict`.
     """
@@ -171,35 +180,68 @@ def clusters_path(
 
 
 def suggest_tolerance(path, *, extra_cost=0.05):
-    """The smallest tolerance at which fairness costs at most so much more than without it.
+    """The smallest tolerance of a path that costs at most so much more than the loosest one.
 
     A judgement, not an oracle: what fairness may cost, and whether any tolerance is acceptable,
-    depends on what the clusters are used for; this only reads the curve.
+    depends on what the clusters are used for; this only reads the curve. The loosest tolerance
+    should be 1, no limit at all; with another a warning says what costs are compared with.
 
     Parameters
     ----------
     path : FairnessPath
-        Of `fairness_path`; its loosest tolerance, best 1, is what costs are compared with.
+        Of `fairness_path`, with at least two tolerances.
     extra_cost : float, default=0.05
         Part of the loosest tolerance's cost.
 
     Returns
     -------
     tolerance : float
-        One of the path's tolerances.
+        One of the path's tolerances; the loosest if no tighter one costs so little.
     """
     if isinstance(extra_cost, bool) or not isinstance(extra_cost, Real) or not extra_cost >= 0:
         raise ValueError(
             f"extra_cost={extra_cost!r} should be a number of at least 0: the part of the cost "
             "that fairness may add."
         )
+    check_path(path, "fairness_path")
     costs, tolerances = path.table["cost"], path.table["tolerance"]
-    if (np.diff(tolerances) <= 0).any():
+    if len(tolerances) < 2:
         raise ValueError(
-            f"The path has the tolerances {tolerances.tolist()}, expected increasing ones: it is "
-            "not one of fairness_path."
+            f"path has no tolerance but {tolerances[0]:g}, expected at least two: what a tolerance "
+            "costs is read from a comparison with the loosest."
+        )
+    if tolerances[-1] < 1.0:
+        warnings.warn(
+            f"The loosest tolerance of the path is {tolerances[-1]:g}: costs are compared with "
+            "that, not with clusters without limits (tolerance 1).",
+            FairnessWarning,
+            stacklevel=2,
         )
     return float(tolerances[np.argmax(costs <= (1.0 + extra_cost) * costs[-1])])
+
+
+def check_path(path, source):
+    """Refuse what is not a path of one kind.
+
+    Parameters
+    ----------
+    path : object
+    source : {"fairness_path", "clusters_path"}
+        The function whose paths are expected.
+    """
+    if not isinstance(path, FairnessPath):
+        raise TypeError(f"path is a {type(path).__name__}, expected a FairnessPath of {source}.")
+    if not path.records:
+        raise ValueError(f"path has no records, expected those of {source}.")
+    found = "clusters_path" if "plain_cost" in path.records[0] else "fairness_path"
+    if found != source:
+        raise ValueError(f"path is one of {found}, expected one of {source}: {_WANTED[source]}.")
+    tolerances = [record["tolerance"] for record in path.records]
+    if source == "fairness_path" and (np.diff(tolerances) <= 0).any():
+        raise ValueError(
+            f"path has the tolerances {tolerances}, expected increasing ones: it is not one of "
+            "fairness_path."
+        )
 
 
 def _record(model):

@@ -7,6 +7,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import FairKMeans, load_model
+from fairanchor._fairness_path import TOLERANCES, FairnessPath
+from fairanchor.cli import _path
 from fairanchor.metrics import relative_balance_score, worst_violation
 
 TABLE = ("people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
@@ -39,8 +41,58 @@ def test_compare_path_has_a_row_for_each_tolerance_and_a_picture(folder, run):
     assert [line.split()[0] for line in lines[1:7]] == ["0", "0.05", "0.1", "0.2", "0.5", "1"]
     costs = [float(line.split()[1]) for line in lines[1:7]]
     assert costs == sorted(costs, reverse=True)
-    assert "not advice" in lines[7]
+    gaps = [float(line.split()[6]) for line in lines[1:7]]
+    assert ("A gap below 0" in result.stdout) == (min(gaps) < 0)
+    assert "(no limit): a reading of the curve, not advice." in lines[-1]
     assert "relative balance of the worst cell" in (folder / "path.svg").read_text()
+
+
+def path_of(*records):
+    names = ("tolerance", "cost", "lp_value", "balance", "relative_balance", "violation")
+    return FairnessPath([dict(zip(names, own, strict=True)) for own in records], [])
+
+
+def test_a_gap_keeps_its_sign_and_what_it_means_is_said():
+    below = path_of((0.0, 10.0, 10.1, 0.5, 0.9, 0.4), (1.0, 9.0, 9.0, 0.5, 0.9, 0.0))
+    lines = _path._lines(below, 0.0)
+    assert [line.split()[-1] for line in lines[1:3]] == ["-1.0e-02", "0.0e+00"]
+    assert "A gap below 0: labels that miss limits by a part of a row" in lines[3]
+    above = path_of((0.0, 10.0, 9.9, 0.5, 0.9, 0.4), (1.0, 9.0, 9.0 * (1 + 1e-15), 0.5, 0.9, 0.0))
+    lines = _path._lines(above, 0.0)
+    assert [line.split()[-1] for line in lines[1:3]] == ["1.0e-02", "0.0e+00"]
+    assert "A gap below 0" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("suggested", "loosest", "expected"),
+    [
+        (0.1, 1.0, "Tolerance 0.1 is the smallest that costs at most 5% more than 1 (no limit): "),
+        (1.0, 1.0, "No tighter tolerance costs at most 5% more than 1 (no limit): "),
+        (0.2, 0.2, "No tighter tolerance costs at most 5% more than 0.2 (the loosest one here): "),
+    ],
+)
+def test_the_suggestion_says_what_costs_are_compared_with(suggested, loosest, expected):
+    assert _path._suggestion(suggested, loosest).startswith(expected)
+
+
+def test_compare_path_of_one_tolerance_suggests_nothing(folder, run):
+    result = run("compare", *TABLE, *FEATURES, "--path", "--tolerance", 0.1)
+    assert "reading of the curve" not in result.stdout
+    result = run("compare", *TABLE, *FEATURES, "--path", "--tolerance", 0.1, "--json")
+    assert json.loads(result.stdout)["suggested_tolerance"] is None
+
+
+def test_compare_path_that_ends_before_1_warns(folder, run):
+    options = ("--path", "--tolerance", 0.1, "--tolerance", 0.2, "--json")
+    result = run("compare", *TABLE, *FEATURES, *options)
+    assert "Warning: The loosest tolerance of the path is 0.2" in result.stderr
+    assert "The loosest tolerance of the path is 0.2" in json.loads(result.stdout)["warnings"][0]
+
+
+def test_the_tolerances_in_the_help_are_those_of_the_library(run):
+    *most, last = [f"{tolerance:g}" for tolerance in TOLERANCES]
+    text = " ".join(run("compare", "--help").stdout.split())
+    assert f"By default {', '.join(most)} and {last}." in text
 
 
 def test_compare_path_as_json_has_what_was_asked_for(folder, run):
@@ -105,7 +157,7 @@ def test_compare_path_of_separate_attributes_has_figures_of_each(folder, run):
 
 def test_compare_path_shows_a_column_for_each_attribute(folder, run):
     result = run("compare", *TABLE, *FEATURES, *SEPARATE, "--path", "--tolerance", 0.1)
-    head, row, note, _ = result.stdout.splitlines()
+    head, row, note = result.stdout.splitlines()
     assert head.split()[-2:] == ["sex", "race"]
     assert all(float(value) >= 0.9 for value in row.split()[-2:])
     assert "their relative balance" in note

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fairanchor._fairness_path import check_path
 from fairanchor._plots._documentation import completed
 from fairanchor._plots._style import (
     MARKERS,
@@ -70,8 +71,9 @@ def plot_fairness_path(path, *, ax=None):
 def plot_clusters_path(path, *, ax=None):
     """Cost over the number of clusters, with limits and without.
 
-    The cost without limits of the fewest clusters is 1. Below each number of clusters is the
-    number of rows of its smallest cell: a share of a handful of rows means little.
+    The cost without limits of the fewest clusters is 1. Below each number of clusters are the
+    number of rows of its smallest cell (a share of a handful of rows means little) and the
+    balance of its worst cluster.
 
     Parameters
     ----------
@@ -92,8 +94,8 @@ def plot_clusters_path(path, *, ax=None):
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tolerance 0', 'no limit']
     """
-    needed = ("n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell")
-    numbers, costs, plain, tolerances, cells = _arrays(path, needed, "clusters_path")
+    needed = ("n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell", "balance")
+    numbers, costs, plain, tolerances, cells, balances = _arrays(path, needed, "clusters_path")
     if not plain[0] > 0:
         raise ValueError(
             f"Without limits {numbers[0]:g} clusters cost {plain[0]:g}: nothing can be drawn "
@@ -104,10 +106,10 @@ def plot_clusters_path(path, *, ax=None):
     for k, (values, title, marker, dashes) in enumerate(lines):
         ax.plot(numbers, values / plain[0], color=series_color(k), linewidth=1.6, marker=marker,
                 markersize=6, linestyle=dashes, label=title, zorder=4 - k)  # fmt: skip
-    pairs = zip(numbers, cells, strict=True)
-    ax.set_xticks(numbers, [f"{number:g}\n({cell:,.0f})" for number, cell in pairs])
+    below = zip(numbers, cells, balances, strict=True)
+    ax.set_xticks(numbers, [f"{number:g}\n{cell:,.0f}\n{own:.2f}" for number, cell, own in below])
     ax.set_ylim(bottom=0.0)
-    ax.set_xlabel("number of clusters (rows of the smallest cell)")
+    ax.set_xlabel("number of clusters, rows of the smallest cell, balance")
     ax.set_ylabel(f"cost, {numbers[0]:g} clusters without limit = 1")
     ax.legend(frameon=False)
     return tidy(ax, grid="y")
@@ -136,12 +138,8 @@ def _attribute_curves(path):
 
 def _arrays(path, names, source):
     """Columns of a path's records."""
-    records = getattr(path, "records", None)
-    if not records or any(name not in record for record in records for name in names):
-        raise ValueError(
-            f"path is {path!r}, expected what {source} returns: records with {', '.join(names)}."
-        )
-    return [np.array([record[name] for record in records], dtype=float) for name in names]
+    check_path(path, source)
+    return [np.array([record[name] for record in path.records], dtype=float) for name in names]
 
 
 def _name_points(ax, balances, costs, tolerances):

@@ -103,7 +103,8 @@ def compare(
     With --path the table has a row for each tolerance: a group's share of a cluster may differ
     from its share p of all rows between (1 - tolerance) p and p / (1 - tolerance). 'violation' is
     by how many rows the worst cell misses that, 'gap' the certified part of the cost that whole
-    rows add at most. With --attributes separate that is asked of each sensitive column by itself.
+    rows add at most; below 0 where labels gain by missing limits by a part of a row. With
+    --attributes separate that is asked of each sensitive column by itself.
     """
     check_path_options(context, path, tolerances, options)
     run = Run(quiet)

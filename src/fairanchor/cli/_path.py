@@ -9,9 +9,10 @@ from fairanchor.cli._comparison import head_of_summary, named_columns, named_gro
 from fairanchor.cli._progress import seconds_to_fit
 from fairanchor.cli._targets import refuse_merged_attributes
 
-TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 # What a tolerance takes, with its starts, against a fit that begins at anchors.
 FITS_PER_TOLERANCE = 4
+# Part of the cost within which cost and bound differ by rounding only.
+ROUNDING = 1e-12
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
 
 
@@ -32,12 +33,12 @@ def check_path_options(context, path, tolerances, options):
 
 def compare_path(run, source, loaded, options, tolerances, outputs, as_json, force):
     """Fair k-means for each tolerance: a table, the files asked for, and the exit code."""
-    from fairanchor._fairness_path import suggest_tolerance
+    from fairanchor._fairness_path import TOLERANCES
 
     start = time.perf_counter()
     path = _path(run, loaded, options, tolerances or TOLERANCES)
     seconds = time.perf_counter() - start
-    suggested = suggest_tolerance(path)
+    suggested = _suggested(run, path)
     if as_json:
         summary = head_of_summary(source, loaded, options) | {
             "attributes": options["attributes"],
@@ -56,6 +57,16 @@ def compare_path(run, source, loaded, options, tolerances, outputs, as_json, for
             _save_picture(path, outputs["picture"], force)
         run.say(f"picture: {outputs['picture']}")
     exit_with(NOT_CONVERGED if any(r["violation"] >= 1.0 for r in path.records) else 0)
+
+
+def _suggested(run, path):
+    """The tolerance that the curve suggests, or None of a single one."""
+    if len(path.records) < 2:
+        return None
+    from fairanchor._fairness_path import suggest_tolerance
+
+    with run.step("read curve", "Reading the curve"):  # which repeats its warning
+        return suggest_tolerance(path)
 
 
 def _path(run, loaded, options, tolerances):
@@ -88,7 +99,7 @@ def _lines(path, suggested):
     for record in path.records:
         cost = record["cost"]
         relative = f"{cost / loosest:11.3f}" if loosest > 0 else f"{'':11}"
-        gap = max(cost - record["lp_value"], 0.0) / cost if cost > 0 else 0.0
+        gap = _gap(record)
         own = "".join(
             f"{record['attributes'][title]['relative_balance']:{width}.4f}"
             for title, width in zip(titles, widths, strict=True)
@@ -102,12 +113,33 @@ def _lines(path, suggested):
             "Columns called like sensitive ones have their relative balance, the others are of "
             "the worst of them."
         )
-    last = path.records[-1]["tolerance"]
-    lines.append(
-        f"Tolerance {suggested:g} is the smallest that costs at most 5% more than {last:g}: "
-        "a reading of the curve, not advice."
-    )
+    if any(_gap(record) < 0.0 for record in path.records):
+        lines.append(
+            "A gap below 0: labels that miss limits by a part of a row cost less than any within "
+            "them, for the same centres."
+        )
+    if suggested is not None:
+        lines.append(_suggestion(suggested, path.records[-1]["tolerance"]))
     return lines
+
+
+def _gap(record):
+    """Part of the cost that labels within the limits could save at most; less than 0 if none."""
+    cost = record["cost"]
+    gap = (cost - record["lp_value"]) / cost if cost > 0 else 0.0
+    return gap if abs(gap) > ROUNDING else 0.0
+
+
+def _suggestion(suggested, loosest):
+    of = "no limit" if loosest == 1.0 else "the loosest one here"
+    if suggested == loosest:
+        found = f"No tighter tolerance costs at most 5% more than {loosest:g} ({of})"
+    else:
+        found = (
+            f"Tolerance {suggested:g} is the smallest that costs at most 5% more than "
+            f"{loosest:g} ({of})"
+        )
+    return f"{found}: a reading of the curve, not advice."
 
 
 def _save_picture(path, output, force):
