@@ -142,6 +142,14 @@ def test_bad_options_are_refused(frame, labels, options, error, message):
         worst_violation(labels, sensitive_features=frame, **options)
 
 
+@pytest.mark.parametrize("score", [worst_violation, metrics.attribute_balance_scores])
+@pytest.mark.parametrize("columns", [["sex"], ["sex", "race"]])
+def test_labels_of_other_rows_are_refused_as_by_all_metrics(frame, labels, score, columns):
+    expected = f"sensitive_features has {len(frame)} rows, labels has 2: expected as many labels"
+    with pytest.raises(ValueError, match=expected):
+        score(labels[:2], sensitive_features=frame[columns])
+
+
 def test_a_negative_reference_is_refused():
     with pytest.raises(ValueError, match="reference=-1.0 should be a cost"):
         cost_ratio_score(np.zeros((2, 1)), [0, 1], -1.0)

@@ -340,7 +340,7 @@ def test_cost_of_singletons_and_of_equal_rows_is_zero():
 @pytest.mark.parametrize(
     ("labels", "groups", "weights", "match"),
     [
-        ([0, 1], ["a"], None, "inconsistent numbers of samples"),
+        ([0, 1], ["a"], None, "sensitive_features has 1 rows, labels has 2: expected"),
         ([0, 1], ["a", None], None, "1 missing values in 2 rows, first at row 1"),
         ([0, 1], ["a", float("nan")], None, "1 missing values in 2 rows, first at row 1"),
         ([0, 1], ["a", "b"], [1, -1], "1 negative values, smallest -1"),
@@ -357,11 +357,12 @@ def test_bad_input_is_refused(score, labels, groups, weights, match):
 
 
 def test_accuracy_and_cost_refuse_bad_input():
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        clustering_accuracy_score([0, 1, 1], [0, 1])
+    for score in (clustering_accuracy_score, nmi_score):
+        with pytest.raises(ValueError, match="y_true has 3 rows, labels has 2: expected"):
+            score([0, 1, 1], [0, 1])
     with pytest.raises(ValueError, match="labels is empty"):
         clustering_accuracy_score([], [])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="X has 2 rows, labels has 1: expected"):
         clustering_cost([[0.0], [1.0]], [0])
     with pytest.raises(ValueError, match="negative"):
         clustering_cost([[0.0], [1.0]], [0, 1], sample_weight=[1, -1])

@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 
 from fairanchor._attributes import column_titles
 from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import check_attributes, check_groups
+from fairanchor._groups import check_attributes, check_groups, columns_of
 from fairanchor._sklearn_compat import check_weights
 
 
@@ -137,7 +137,7 @@ def worst_violation(
     """
     if attributes not in ("intersection", "separate"):
         raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
-    labels = _given_labels(labels)
+    labels = _given_labels(labels, sensitive_features)
     weights = check_weights(sample_weight, labels)
     if attributes == "separate":
         columns = check_attributes(sensitive_features, len(labels))
@@ -197,7 +197,7 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
 
     Clusters are those that occur, groups are in the sorted order of their names.
     """
-    labels = _given_labels(labels)
+    labels = _given_labels(labels, sensitive_features)
     weights = check_weights(sample_weight, labels)
     attributes = check_attributes(sensitive_features, len(labels))
     clusters, rows = np.unique(labels, return_inverse=True)
@@ -208,10 +208,21 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
     return dict(zip(column_titles(sensitive_features, len(tables)), tables, strict=True))
 
 
-def _given_labels(labels):
+def check_n_labels(labels, name, n_rows):
+    """Refuse labels of more or fewer rows than something else has."""
+    if len(labels) != n_rows:
+        raise ValueError(
+            f"{name} has {n_rows} rows, labels has {len(labels)}: expected as many labels as rows."
+        )
+
+
+def _given_labels(labels, sensitive_features):
     labels = column_or_1d(labels)
     if len(labels) == 0:
         raise ValueError("labels has no rows: expected the cluster of at least one row.")
+    if sensitive_features is not None:
+        for _, values in columns_of(sensitive_features):
+            check_n_labels(labels, "sensitive_features", len(values))
     return labels
 
 

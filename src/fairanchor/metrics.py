@@ -8,12 +8,13 @@ are cluster sizes and group shares.
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import normalized_mutual_info_score
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 
 from fairanchor._attribute_metrics import (
     attribute_balance_scores,
     attribute_mnce_scores,
     attribute_relative_balance_scores,
+    check_n_labels,
     cost_ratio_score,
     worst_violation,
 )
@@ -56,7 +57,7 @@ def contingency_table(labels, *, sensitive_features, sample_weight=None):
     """
     labels = column_or_1d(labels)
     codes, names = encode_names(sensitive_features)
-    check_consistent_length(labels, codes)
+    check_n_labels(labels, "sensitive_features", len(codes))
     return _count(labels, codes, len(names), check_weights(sample_weight, labels))
 
 
@@ -107,7 +108,7 @@ def mnce_score(labels, *, sensitive_features, sample_weight=None):
 def clustering_accuracy_score(y_true, labels):
     """Share of rows whose cluster is matched to their class, under the best one-to-one matching."""
     y_true, labels = column_or_1d(y_true), column_or_1d(labels)
-    check_consistent_length(y_true, labels)
+    check_n_labels(labels, "y_true", len(y_true))
     classes, class_codes = np.unique(y_true, return_inverse=True)
     table = _count(labels, class_codes, len(classes))
     rows, columns = linear_sum_assignment(table, maximize=True)
@@ -120,6 +121,8 @@ def nmi_score(y_true, labels, *, average_method="max"):
     ``average_method`` is scikit-learn's; ``"max"`` is what the paper's tables match,
     scikit-learn's own default is ``"arithmetic"``.
     """
+    y_true, labels = column_or_1d(y_true), column_or_1d(labels)
+    check_n_labels(labels, "y_true", len(y_true))
     return float(normalized_mutual_info_score(y_true, labels, average_method=average_method))
 
 
@@ -127,7 +130,7 @@ def clustering_cost(X, labels, *, sample_weight=None):
     """k-means cost: squared distances of the rows to their cluster's mean, summed."""
     X = check_array(X, dtype=np.float64)
     labels = column_or_1d(labels)
-    check_consistent_length(X, labels)
+    check_n_labels(labels, "X", len(X))
     weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, X)
     cost = 0.0
     for cluster in np.unique(labels):

@@ -101,7 +101,12 @@ def test_combinations_are_named_by_their_columns(folder, run):
         ("sex,lower\nf,1.4\n", "lower holds 1.4", 1),
         ("sex,lower\nf,much\n", "lower is 'much', expected a number", 1),
         ("sex,cluster,lower\nf,2,0.4\n", "the cluster 2, expected 0..1", 1),
-        ("sex,cluster,lower\nf,,0.4\nf,1,0.3\n", "lower of cluster 1 is given twice", 1),
+        (
+            "sex,cluster,lower\nf,,0.4\nf,1,0.3\n",
+            "lower of group 'f' in cluster 1 is given twice",
+            1,
+        ),
+        ("cluster,min_size\n,9\n1,8\n", "min_size of cluster 1 is given twice", 1),
         ("sex,least\nf,0.4\n", "has 'least': expected the sensitive columns (sex)", 1),
         ("sex,min_size\nf,100\n", "has 'min_size', but is about a group", 1),
         ("sex,lower\nf,\n", "asks for nothing", 1),

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from test_command_line import output_on_a_terminal
 
+from fairanchor._plots._names import display_name
 from fairanchor.cli import main
 from fairanchor.cli._common import composition_lines, show_name
 from fairanchor.cli._errors import printable
@@ -33,7 +34,9 @@ def test_names_of_groups_are_shown_as_text_and_cut():
     assert is_harmless(show_name(NASTY))
     assert "\n" not in show_name(NASTY)
     assert len(show_name(NASTY)) <= 40
-    assert show_name((NASTY, "b", None)).endswith(" & b & (missing)")
+    assert show_name((NASTY, "b", None)).endswith(" × b × (missing)")
+    # As reports, pictures and the sentences of an audit have it.
+    assert show_name(("f", 1)) == display_name(("f", 1)) == "f × 1"
     lines = composition_lines(np.ones((2, 2)), [NASTY, "b"], [NASTY, "c"])
     assert max(map(len, lines)) < 160
     assert len(lines) == 4

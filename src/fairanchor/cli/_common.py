@@ -287,7 +287,7 @@ def show_name(name):
     from fairanchor._plots._names import display_name
 
     if isinstance(name, tuple):
-        return " & ".join(map(show_name, name))
+        return " × ".join(map(show_name, name))
     return display_name(name, LONGEST_NAME)
 
 

@@ -218,14 +218,14 @@ class _Asked:
         if not given:
             raise ValueError(f"{where} asks for nothing: expected {', '.join(kinds)}.")
         for kind, value in given.items():
+            values, of = self.sizes, ""
             if is_about_group:
-                own = self.shares.setdefault(kind, {})
-                values = own.setdefault(self._group(record, where), [None] * self.n_clusters)
-            else:
-                values = self.sizes.setdefault(kind, [None] * self.n_clusters)
+                group = self._group(record, where)
+                values, of = self.shares.setdefault(kind, {}), f"group {group!r} in "
+            values = values.setdefault(group if is_about_group else kind, [None] * self.n_clusters)
             for cluster in clusters:
                 if values[cluster] is not None:
-                    raise ValueError(f"{where}: {kind} of cluster {cluster} is given twice.")
+                    raise ValueError(f"{where}: {kind} of {of}cluster {cluster} is given twice.")
                 values[cluster] = value
 
     def _clusters(self, record, where):
