@@ -208,6 +208,10 @@ def test_expected_times_grow_with_the_work(tmp_path):
     anchors = solved_anchors(many, 5, "spfc")
     assert anchors == 40
     assert solved_anchors(many, 5, "spfc", 1000) == 1000
+    # A sample is solved where a refinement follows, whatever the clusterer is.
+    assert solved_anchors(many, 5, "spfc", refine=3) == 0
+    assert solved_anchors(many, 5, "fair_kmeans", refine=0) == 40
+    assert solved_anchors(many, 5, "fair_kmeans", every_row=True) == 40
     assert seconds_to_fit(many, 5) < seconds_to_fit(many, 5, anchors)
 
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering
+from fairanchor._anchor_parameters import DEFAULT_REFINE
 from fairanchor._model_file import load_model
 from fairanchor.cli import _fit
 from fairanchor.clusterers._registry import CLUSTERERS
@@ -156,14 +157,27 @@ def test_the_seed_decides(folder, run):
 
 def test_the_options_reach_the_estimator(folder, run):
     options = ("--clusterer", "vfc", "--anchors", "fdas", "--n-anchors", 50, "--alpha", 2.5)
-    more = ("--fairness", "anchors", "--min-cluster-size", 5, "--seed", 7)
+    more = ("--fairness", "anchors", "--min-cluster-size", 5, "--refine", 2, "--seed", 7)
     run(*BASIC, *options, *more, "--model", "m.npz")
     expected = {
         "n_clusters": 3, "clusterer": "vfc", "anchors": "fdas", "n_anchors": 50, "alpha": 2.5,
-        "fairness": "anchors", "min_cluster_size": 5, "random_state": 7, "n_jobs": 1,
+        "fairness": "anchors", "min_cluster_size": 5, "refine": 2, "random_state": 7, "n_jobs": 1,
     }  # fmt: skip
     parameters = load_model("m.npz").get_params()
     assert {name: parameters[name] for name in expected} == expected
+
+
+def test_refinement_is_chosen_and_lowers_the_cost(folder, run):
+    costs, parameters = {}, {}
+    for refine in ("auto", 0, 5):
+        summary = json.loads(run(*BASIC, "--refine", refine, "--json").stdout)
+        costs[refine], parameters[refine] = summary["cost"], summary["parameters"]["refine"]
+        assert summary["worst_violation"] < 1
+    assert costs["auto"] <= costs[5] < costs[0]
+    assert parameters == {"auto": "auto", 0: 0, 5: 5}
+    help_text = " ".join(run("fit", "--help").stdout.split())
+    steps = DEFAULT_REFINE["fair_kmeans"]
+    assert f"auto: {steps} with fair_kmeans" in help_text
 
 
 def test_the_choices_are_those_of_the_library():

@@ -52,6 +52,7 @@ WRONG_USAGE = {
     "zero clusters": (["people.csv", "-k", 0, "--sensitive", "sex"], "x>=1"),
     "unknown clusterer": ([*BASIC[1:], "--clusterer", "magic"], "fair_kmeans"),
     "anchors": ([*BASIC[1:], "--n-anchors", "some"], "some"),
+    "refine": ([*BASIC[1:], "--refine", -1], "-1 is not in the range x>=0"),
     "two outputs in one": ([*BASIC[1:], "-o", "a.csv", "--model", "a.csv"], "Two outputs"),
     "json and data": ([*BASIC[1:], "-o", "-", "--json"], "standard output"),
     "model to standard output": ([*BASIC[1:], "--model", "-"], "name a file"),

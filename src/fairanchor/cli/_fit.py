@@ -47,15 +47,18 @@ FAIRNESS = ("population", "anchors", "anchors_sized")
 
 
 class NumberOrAuto(click.ParamType):
-    """A whole number of at least 1, or ``auto``."""
+    """A whole number of at least so much, or ``auto``."""
 
     name = "number"
+
+    def __init__(self, least=1):
+        self.least = least
 
     def convert(self, value, param, ctx):
         """Integer of the text, ``auto`` as it is."""
         if value == "auto":
             return value
-        return click.IntRange(min=1).convert(value, param, ctx)
+        return click.IntRange(min=self.least).convert(value, param, ctx)
 
 
 @click.command(
@@ -106,6 +109,9 @@ class NumberOrAuto(click.ParamType):
 @targets_options
 @click.option("--alpha", type=FiniteRange(min=0, min_open=True), default=10.0,
               show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
+@click.option("--refine", type=NumberOrAuto(0), default="auto", show_default=True,
+              help="Fair Lloyd steps after propagation; auto: 20 with fair_kmeans, none with "
+              "other clusterers.")  # fmt: skip
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
@@ -159,8 +165,9 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
         loaded = load_table(source, options)
     _say_what_was_read(run, source, loaded)
-    given = (options["n_clusters"], options["clusterer"], options["n_anchors"])
-    expected = seconds_to_fit(loaded, options["n_clusters"], solved_anchors(loaded, *given))
+    given = (options["n_clusters"], options["clusterer"], options["n_anchors"], options["refine"])
+    anchors = solved_anchors(loaded, *given, every_row=options["soft"])
+    expected = seconds_to_fit(loaded, options["n_clusters"], anchors)
     with run.step("fit", f"Clustering {count_rows(len(loaded.X))}", expected=expected):
         estimator = new_estimator(loaded.preprocessing, options, *fairness_of(loaded, options))
         estimator.fit(loaded.X, sensitive_features=sensitive_columns(loaded, options))
@@ -209,6 +216,7 @@ def new_estimator(preprocessing, options, fairness, tolerance):
         tolerance=tolerance,
         attributes=options["attributes"],
         alpha=options["alpha"],
+        refine=options["refine"],
         # Soft memberships of all rows are to meet the targets as well.
         graph_rows="all" if options["soft"] else "auto",
         min_cluster_size=options["min_cluster_size"],
@@ -337,9 +345,7 @@ def finish(run, summary, outputs, as_json):
     for title, own in summary.get("attributes", {}).items():
         run.say(f"{title} by itself: {measures_line(own)}")
     anchors = count_rows(summary["n_anchors"], "anchor")
-    # The cost of rows that are their own centres may come out as a zero with a sign.
-    cost = max(0.0, summary["cost"])
-    run.say(f"cost {cost:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
+    run.say(f"cost {summary['cost']:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
     run.say(certificates_line(summary))
     for what, path in written.items():
         if path != "-":

@@ -39,9 +39,15 @@ def seconds_to_fit(loaded, n_clusters, n_anchors=0):
     return TO_LOAD + n_rows * (per_row + PER_ROW_AND_ANCHOR * n_anchors)
 
 
-def solved_anchors(loaded, n_clusters, clusterer, n_anchors="auto"):
-    """Number of anchors by which every row is expressed: none with the default clusterer."""
-    if clusterer == "fair_kmeans":
+def solved_anchors(
+    loaded, n_clusters, clusterer, n_anchors="auto", refine="auto", *, every_row=False
+):
+    """Number of anchors by which every row is expressed: none where a refinement follows.
+
+    Then a sample is enough, unless ``every_row`` is asked for.
+    """
+    is_refined = clusterer == "fair_kmeans" if refine == "auto" else refine > 0
+    if is_refined and not every_row:
         return 0
     from fairanchor.anchors import auto_n_anchors
 
