@@ -49,15 +49,20 @@ def dual_value(rows, table, prices):
     return rows.weights @ costs - (prices * table).sum()
 
 
-@given(draw=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.3, 3.0]))
-@settings(max_examples=80, deadline=None)
-def test_the_table_is_the_best_from_whatever_prices_it_starts(draw, scale):
+@given(
+    draw=st.integers(0, 10**6),
+    scale=st.sampled_from([0.0, 0.3, 3.0]),
+    reach=st.sampled_from([0.0, 1e-3, 1.0, np.inf]),
+)
+@settings(max_examples=100, deadline=None)
+def test_the_table_is_the_best_from_whatever_prices_it_starts(draw, scale, reach):
     rows, sizes, low, high = random_problem(draw)
     rng = np.random.default_rng(draw + 1)
     net = scale * rng.normal(size=low.shape)
     start = net + scale * rng.normal(size=(len(sizes), 1))
 
-    table, prices = best_whole_table(rows, start, net, sizes, low, high)
+    nearest = reach * rng.uniform(size=low.shape)
+    table, prices = best_whole_table(rows, start, net, sizes, low, high, nearest)
 
     np.testing.assert_array_equal(table.sum(axis=1), sizes)
     np.testing.assert_array_equal(table.sum(axis=0), rows.group_sizes)
@@ -74,9 +79,15 @@ def test_rows_far_from_a_tie_enter_when_those_near_one_are_too_few():
     rows = ScoredRows(
         np.column_stack([gaps, np.zeros(520)]), np.zeros(520, dtype=np.int64), np.ones(520), 1
     )
-    bounds = np.array([[120], [400]])
+    bounds, nothing = np.array([[120], [400]]), np.zeros((2, 1))
     table, prices = best_whole_table(
-        rows, np.zeros((2, 1)), np.zeros((2, 1)), bounds[:, 0], bounds, bounds
+        rows,
+        np.zeros((2, 1)),
+        np.zeros((2, 1)),
+        bounds[:, 0],
+        bounds,
+        bounds,
+        np.full((2, 1), 1e-3),
     )
     np.testing.assert_array_equal(table, bounds)
     assert dual_value(rows, table, prices) == pytest.approx(-np.sort(gaps)[-120:].sum())
