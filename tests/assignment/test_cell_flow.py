@@ -81,13 +81,7 @@ def test_rows_far_from_a_tie_enter_when_those_near_one_are_too_few():
     )
     bounds, nothing = np.array([[120], [400]]), np.zeros((2, 1))
     table, prices = best_whole_table(
-        rows,
-        np.zeros((2, 1)),
-        np.zeros((2, 1)),
-        bounds[:, 0],
-        bounds,
-        bounds,
-        np.full((2, 1), 1e-3),
+        rows, nothing, nothing, bounds[:, 0], bounds, bounds, nothing + 1e-3
     )
     np.testing.assert_array_equal(table, bounds)
     assert dual_value(rows, table, prices) == pytest.approx(-np.sort(gaps)[-120:].sum())
