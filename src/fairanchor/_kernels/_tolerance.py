@@ -200,7 +200,8 @@ def maximise_in_box(matrix, gradient, lower, upper, max_steps):
         if first < 1.0:
             held |= part <= length
             continue
-        let_go = held & np.where(point <= lower, slope > least_slope, slope < -least_slope)
+        let_go = np.where(point <= lower, slope > least_slope, slope < -least_slope)
+        let_go &= held & (lower < upper)
         if not let_go.any():
             break
         held &= ~let_go
