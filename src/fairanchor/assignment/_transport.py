@@ -290,8 +290,8 @@ class _Group:
             # A row outside the band would lose more than `width` anywhere else; no difference
             # of price changes makes up for that.
             if len(band) == n_rows or (complete and change.max() - change.min() <= width):
-                weights = self._weight_of(band)
-                return labels, place_pieces(labels, band, places, piece_weights, weights)
+                weights, total = self._weight_of(band), self.totals.sum()
+                return labels, place_pieces(labels, band, places, piece_weights, weights, total)
             prices = new_prices
 
     def _starting_prices(self, scale):
