@@ -48,6 +48,26 @@ def regrets(scores, group_codes, prices, rows, out):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
+def raise_rewards(scores, group_codes, rewards):
+    """Raise ``rewards`` (clusters × groups) as far as no row would rather be elsewhere.
+
+    A row is where ``scores[l] + rewards[l, j]`` is largest. That of a group without rows stays.
+    """
+    n_clusters, n_groups = rewards.shape
+    highest = np.full((n_clusters, n_groups), np.inf)
+    for i in range(scores.shape[0]):
+        j, best = group_codes[i], -np.inf
+        for l in range(n_clusters):
+            best = max(best, scores[i, l] + rewards[l, j])
+        for l in range(n_clusters):
+            highest[l, j] = min(highest[l, j], best - scores[i, l])
+    for l in range(n_clusters):
+        for j in range(n_groups):
+            if highest[l, j] < np.inf:
+                rewards[l, j] = highest[l, j]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
 def _keep_smaller(heap, value):
     """Put a value in the place of a heap's largest, which is on top."""
     size, place = len(heap), 0
