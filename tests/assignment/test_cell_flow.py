@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from fairanchor.assignment import _cell_flow
 from fairanchor.assignment._cell_flow import best_whole_table
 from fairanchor.assignment._scored_rows import ScoredRows
 
@@ -85,3 +86,17 @@ def test_rows_far_from_a_tie_enter_when_those_near_one_are_too_few():
     )
     np.testing.assert_array_equal(table, bounds)
     assert dual_value(rows, table, prices) == pytest.approx(-np.sort(gaps)[-120:].sum())
+
+
+def test_boxes_that_are_far_too_narrow_cost_one_round(monkeypatch):
+    # Whole numbers as scores: what moved rows before they were tied is of no use.
+    rng = np.random.default_rng(0)
+    scores, codes = rng.integers(0, 5, (600, 4)).astype(float), rng.integers(0, 3, 600)
+    rows = ScoredRows(scores, codes, np.ones(600), 3)
+    nothing, sizes = np.zeros((4, 3)), np.array([300, 150, 100, 50])
+    low, high = nothing, np.full((4, 3), 110)
+    rounds, band = [], _cell_flow._band
+    monkeypatch.setattr(_cell_flow, "_band", lambda *given: rounds.append(1) or band(*given))
+    table, prices = best_whole_table(rows, nothing, nothing, sizes, low, high, nothing + 1e-9)
+    assert 1 < len(rounds) <= 3
+    assert dual_value(rows, table, prices) == pytest.approx(least_cost(rows, sizes, low, high))

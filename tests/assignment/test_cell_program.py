@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor._kernels._tolerance import maximise_in_box
+from fairanchor._kernels._price_newton import maximise_in_box
 from fairanchor.assignment import _cell_program as module
 from fairanchor.assignment import _price_newton
 from fairanchor.assignment._cell_program import solve_by_prices

@@ -11,7 +11,7 @@ import numpy as np
 from fairanchor._kernels import _cell_flow as flow_kernels
 from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._boxed_program import merge_equal
-from fairanchor.assignment._cell_program import BOX_GROWTH
+from fairanchor.assignment._cell_program import BOX_GROWTH, ROWS_PER_CELL, TIED
 
 # Of the change of a price that moves as many rows as a program begins with (50): rounding sizes
 # and limits moves less than a row per cell, but with more clusters it goes through several, and
@@ -61,6 +61,9 @@ def best_whole_table(rows, prices, net, sizes, low, high, nearest, preferred=Non
         )
         if complete and _is_within(changes, boxes):
             return table, prices + changes
+        if n_rounds == 0:  # rows that have come to be tied can make the first boxes useless
+            nearest = rows.distances_of_cells(prices, preferred, ROWS_PER_CELL, TIED)
+            boxes = np.maximum(boxes, FIRST_BOX * nearest)
         # The prices that were found among too few rows are far worse than those at the start.
         boxes = BOX_GROWTH * boxes
     raise RuntimeError("No table has these sizes and bounds, though one should.")
