@@ -218,6 +218,10 @@ def test_several_columns_and_missing_groups(client, frame):
     assert_same_model(found, expected)
     assert ("a", 1990) in found.groups_.tolist()
     assert ("a", None) in found.groups_.tolist()
+    assert found.sensitive_names_in_.tolist() == ["g", "year"]
+    rows, swapped = frame[["x", "y", "z"]], columns[["year", "g"]]
+    labels = expected.predict(rows, sensitive_features=columns)
+    assert_array_equal(found.predict(rows, sensitive_features=swapped), labels)
 
 
 def test_no_groups_are_one_group_with_a_warning(client, frame):

@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
@@ -118,6 +119,15 @@ FORGED = {
     "odd scale": (set_to("scale", 3.0), "its scale is 3.0, expected a power of two"),
     "neither way": (set_to("by_distance", 1), "by_distance is 1, expected a boolean"),
     "few names": (set_to("feature_names_in", ["p"]), "are no 4 texts"),
+    "sensitive number": (set_to("sensitive_names_in", 3), "are 3, expected different texts"),
+    "no sensitive names": (set_to("sensitive_names_in", []), "are .., expected different texts"),
+    "equal titles": (set_to("sensitive_names_in", ["t", "t"]), "expected different texts"),
+    "three titles for two parts": (
+        lambda m, a: m.update(
+            groups=[{"tuple": [name, 1]} for name in "abc"], sensitive_names_in=["t", "u", "v"]
+        ),
+        r"3 sensitive columns, but names of groups have \[2\] parts",
+    ),
     "no attribute": (lambda m, a: m["attributes"].pop("inertia_"), "its attributes are"),
     "bad attribute": (set_in("attributes", "n_iter_", 2.5), "n_iter_ is no whole number"),
     "bad cost": (set_in("attributes", "inertia_", {"float": "nan"}), "inertia_ is nan"),
@@ -168,6 +178,18 @@ def test_contents_that_make_no_sense_are_refused(saved, tmp_path, case):
     path = forged(saved[1], tmp_path / "bad.npz", change)
     with pytest.raises(ValueError, match=f"{REFUSED}: .*{message}"):
         load_model(path)
+
+
+def test_a_file_from_before_titles_were_kept_goes_by_position(tmp_path):
+    frame = pd.DataFrame({"letter": GROUPS, "digit": np.arange(400) % 2})
+    model = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=frame)
+    save_model(model, tmp_path / "new.npz")
+    older = lambda manifest, arrays: manifest.pop("sensitive_names_in")  # noqa: E731
+    loaded = load_model(forged(tmp_path / "new.npz", tmp_path / "old.npz", older))
+    assert not hasattr(loaded, "sensitive_names_in_")
+    renamed = frame.set_axis(["other", "titles"], axis=1)
+    expected = model.predict(X, sensitive_features=frame)
+    assert_array_equal(loaded.predict(X, sensitive_features=renamed), expected)
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,7 @@ class _FairClusterer(_Estimator):
 class AnchorFairClustering(_FairClusterer):
     n_graph_rows_: int
     feature_names_in_: NDArray[Any]
+    sensitive_names_in_: NDArray[Any]
     preprocessing_: Any
     targets_: NDArray[np.float64]
     worst_violation_: float
@@ -172,6 +173,7 @@ class BoundedFairAssignment(_FairClusterer):
     ) -> Self: ...
 
 class FairKMeans(_FairClusterer):
+    sensitive_names_in_: NDArray[Any]
     lp_value_: float
     attribute_groups_: dict[Any, Any]
     attribute_counts_: dict[Any, Any]

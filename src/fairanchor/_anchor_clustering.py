@@ -19,6 +19,7 @@ from fairanchor._fairness_rule import check_request
 from fairanchor._fitted_anchors import FittedAnchors
 from fairanchor._open_rows import draw_rows, open_rows, samples_of
 from fairanchor._propagation import Refinement, needs_soft_labels, propagate
+from fairanchor._sensitive_names import store_titles, titles_at_fit
 from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import fit_context
 from fairanchor._store_fit import store_assignment, store_graph, store_limits, store_model
@@ -184,6 +185,9 @@ class AnchorFairClustering(FittedAnchors):
         One record per iteration of the solver.
     n_features_in_ : int
         Number of features.
+    sensitive_names_in_ : ndarray of shape (n_columns,)
+        Titles of the sensitive columns, only if all of them are text that differs. `predict` pairs
+        the columns of a table by them, in whatever order they are.
 
     Examples
     --------
@@ -345,6 +349,7 @@ class AnchorFairClustering(FittedAnchors):
         self.clusterer_ = fitted
         store_graph(self, rows, units, anchors, problem, graph)
         store_assignment(self, rows, groups, units, propagated)
+        store_titles(self, titles_at_fit(X, sensitive_features))
         store_limits(self, rows, groups, attributes, units, propagated, rule)
         store_model(self, distinct, groups, problem, targets, graph, propagated, rule)
         is_named = isinstance(self.fairness, str)

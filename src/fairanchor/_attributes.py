@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._groups import columns_of, sorted_names
+from fairanchor._groups import SeparateColumns, columns_of, sorted_names
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,10 @@ def _place_of(value, names):
 
 def column_titles(sensitive_features, n_columns):
     """Titles of the columns where they have some that differ as text, else numbers."""
-    names = getattr(sensitive_features, "column_names", None)  # pyarrow's columns are values
-    if names is None:
-        names = getattr(sensitive_features, "columns", None)
+    if isinstance(sensitive_features, SeparateColumns):
+        names = sensitive_features.titles
+    else:  # pyarrow's columns are values
+        names = getattr(sensitive_features, "column_names", None)
+        names = getattr(sensitive_features, "columns", None) if names is None else names
     names = list(range(n_columns)) if names is None else list(names)
     return names if len(set(map(str, names))) == n_columns else list(range(n_columns))

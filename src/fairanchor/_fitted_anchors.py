@@ -9,7 +9,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._sklearn_compat import check_weights
-from fairanchor.clusterers._attribute_report import unseen_combinations
 from fairanchor.clusterers._base import FairClusterer, check_rows, known_codes
 from fairanchor.clusterers._fair_lloyd import distances_to
 from fairanchor.rows import MemoryRows
@@ -66,7 +65,8 @@ class FittedAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClust
         X : array-like of shape (n_samples, n_features)
             New rows.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups.
+            Their groups. Columns with titles are paired with those of `fit` by title, others by
+            position. None, for groups that are not known, needs ``unknown_groups="blind"``.
 
         Returns
         -------
@@ -227,14 +227,12 @@ class FittedAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FairClust
                 "time; the labels of the rows that were fitted are written by write_labels."
             )
         X = check_rows(self, X, reset=False)
-        extra = unseen_combinations(self, sensitive_features)
-        codes = known_codes(
+        codes, extra = known_codes(
             self,
             sensitive_features,
             len(X),
             unknown_groups=self.unknown_groups,
             missing_groups=self.missing_groups,
-            extra=extra,
         )
         model = self._model
         if X.shape[1] != model.centers.shape[1]:

@@ -66,9 +66,18 @@ class Groups:
 
 @dataclass(frozen=True)
 class SeparateColumns:
-    """Several sensitive columns, each of a type of its own."""
+    """Several sensitive columns, each of a type of its own.
+
+    Attributes
+    ----------
+    columns : tuple
+        Values of each.
+    titles : tuple of str, or None
+        Of each, if they have some.
+    """
 
     columns: tuple
+    titles: tuple | None = None
 
     def __len__(self):
         return len(self.columns[0])
@@ -132,7 +141,10 @@ def encode_names(sensitive_features, *, missing=None):
     names : list
         ``names[code]`` is the group's name; a tuple when there are several columns.
     """
-    columns = columns_of(sensitive_features)
+    return _encode_columns(columns_of(sensitive_features), missing)
+
+
+def _encode_columns(columns, missing):
     encoded = [_encode_column(values, title, missing) for title, values in columns]
     if len(encoded) == 1:
         return encoded[0]
@@ -149,14 +161,18 @@ def encode_names(sensitive_features, *, missing=None):
 def codes_of_known_groups(sensitive_features, known, n_rows, *, missing=None):
     """Codes of new rows among ``known`` names; -1 for a name that is not among them.
 
+    Another number of columns than the known names were made of is an error.
+
     Returns
     -------
     codes : ndarray of shape (n_rows,), dtype int64
     unknown : dict
         Number of rows of every unknown name.
     """
-    codes, names = encode_names(sensitive_features, missing=missing)
+    columns = columns_of(sensitive_features)
+    codes, names = _encode_columns(columns, missing)
     _check_n_rows(codes, n_rows)
+    _check_n_columns(len(columns), names, known)
     position = {name: code for code, name in enumerate(known)}
     translation = np.array([position.get(name, -1) for name in names], dtype=np.int64)
     counts = np.bincount(codes, minlength=len(names))
@@ -184,6 +200,18 @@ def _check_n_rows(codes, n_rows):
         raise ValueError(
             f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
             "every row needs exactly one group."
+        )
+
+
+def _check_n_columns(n_columns, names, known):
+    """Refuse columns that cannot make any of the known names, whatever their values are."""
+    expected = {len(name) if isinstance(name, tuple) else 1 for name in known}
+    is_joint = any(isinstance(name, tuple) for name in names) or set(names) <= {None}
+    if n_columns not in expected and not (n_columns == 1 and is_joint):
+        raise ValueError(
+            f"sensitive_features has {n_columns} column(s), expected the "
+            f"{' or '.join(map(str, sorted(expected)))} of fit: groups are told apart by all of "
+            "the columns."
         )
 
 
@@ -232,7 +260,8 @@ def columns_of(sensitive_features):
     """Pairs (title, one-dimensional array of values), one per sensitive column."""
     table = sensitive_features
     if isinstance(table, SeparateColumns):
-        return [(j, _values(column)) for j, column in enumerate(table.columns)]
+        titles = range(len(table.columns)) if table.titles is None else table.titles
+        return list(zip(titles, map(_values, table.columns), strict=True))
     if hasattr(table, "collect") and not hasattr(table, "__len__"):
         raise TypeError(
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "

@@ -201,6 +201,19 @@ def check_group_names(names):
     require(n_names == len(names), f"it has {len(names)} groups, but {n_names} different names")
 
 
+def check_sensitive_names(titles, groups):
+    """Titles of the sensitive columns, if there are any: one for each part of a group's name."""
+    if titles is None:
+        return
+    fits = _is_list_of_text(titles) and len(set(titles)) == len(titles) > 0
+    require(fits, f"its sensitive_names_in are {str(titles)[:80]}, expected different texts")
+    parts = {len(name) for name in groups if isinstance(name, tuple)}
+    require(
+        len(titles) == 1 or parts <= {len(titles)},
+        f"it has {len(titles)} sensitive columns, but names of groups have {sorted(parts)} parts",
+    )
+
+
 def check_arrays(arrays, n_clusters):
     """Kinds and values of the arrays; their shapes are already right."""
     for name, array in arrays.items():

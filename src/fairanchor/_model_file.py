@@ -31,6 +31,7 @@ from fairanchor._model_checks import (
     check_attributes,
     check_group_names,
     check_preprocessing,
+    check_sensitive_names,
     check_settings,
     check_supports,
     check_version,
@@ -44,6 +45,7 @@ from fairanchor._model_limits import (
     separate_arrays,
     separate_to_plain,
 )
+from fairanchor._sensitive_names import store_titles
 from fairanchor._shared_state import one_blas_thread
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph import AnchorGraphProblem
@@ -167,6 +169,7 @@ def _manifest_of(estimator, preprocessing, arrays):
         "parameters": _plain_parameters(estimator),
         "groups": [to_plain(name) for name in estimator.groups_],
         "feature_names_in": None if names is None else [str(name) for name in names],
+        "sensitive_names_in": _sensitive_names(estimator, preprocessing),
         "attributes": {name: to_plain(getattr(estimator, name)) for name in ATTRIBUTES},
         "scale": estimator._scale,
         "by_distance": bool(model.by_distance),
@@ -179,6 +182,14 @@ def _manifest_of(estimator, preprocessing, arrays):
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
         "separate": separate_to_plain(estimator),
     }
+
+
+def _sensitive_names(estimator, preprocessing):
+    """Titles of the sensitive columns; groups that were read off a table have those of its."""
+    names = getattr(estimator, "sensitive_names_in_", None)
+    if names is None and preprocessing is not None:
+        names = preprocessing.groups.columns
+    return None if names is None else list(names)
 
 
 def _row_solver_name(solver):
@@ -261,6 +272,7 @@ def _restored(manifest, arrays):
     check_attributes(attributes, manifest["n_features"])
     groups = [from_plain(name) for name in manifest["groups"]]
     check_group_names(groups)
+    check_sensitive_names(manifest.get("sensitive_names_in"), groups)
 
     estimator = _estimator_from(manifest["parameters"])
     for name in PUBLIC_ARRAYS:
@@ -271,6 +283,7 @@ def _restored(manifest, arrays):
     restore_separate(estimator, manifest.get("separate"), arrays)
     if manifest["feature_names_in"] is not None:
         estimator.feature_names_in_ = _object_array(manifest["feature_names_in"])
+    store_titles(estimator, manifest.get("sensitive_names_in"))  # absent in older files
     estimator.preprocessing_ = _preprocessing_from(
         manifest["preprocessing"], manifest["n_features"]
     )

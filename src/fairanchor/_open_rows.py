@@ -14,6 +14,7 @@ from fairanchor._attributes import Attributes
 from fairanchor._fairness_rule import has_limits
 from fairanchor._groups import check_groups, warn_one_group
 from fairanchor._scaling import power_of_two_scale
+from fairanchor._sensitive_names import titles_at_fit
 from fairanchor._sklearn_compat import check_weights, set_feature_names
 from fairanchor.anchors import anchor_seats, nearest_anchor_finder, rows_to_draw
 from fairanchor.clusterers._base import check_n_clusters, check_rows
@@ -62,8 +63,9 @@ def open_rows(estimator, X, sensitive_features, sample_weight):
         if source.n_rows > _chunks.CHUNK_ROWS:
             return _rows_elsewhere(estimator, source, sensitive_features, sample_weight)
         _journal_of(estimator, source)
+        titles = titles_at_fit(X, sensitive_features)
         X, columns = source.read(estimator.missing_groups)
-        sensitive_features = as_table(columns) if columns else None
+        sensitive_features = as_table(columns, titles) if columns else None
     X = check_rows(estimator, X)
     if source is not None:
         set_feature_names(estimator, source.feature_names, X.shape[1])

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from fairanchor.assignment import _cell_flow
 from fairanchor.assignment._cell_flow import best_whole_table
 from fairanchor.assignment._scored_rows import ScoredRows
 
@@ -49,15 +50,20 @@ def dual_value(rows, table, prices):
     return rows.weights @ costs - (prices * table).sum()
 
 
-@given(draw=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.3, 3.0]))
-@settings(max_examples=80, deadline=None)
-def test_the_table_is_the_best_from_whatever_prices_it_starts(draw, scale):
+@given(
+    draw=st.integers(0, 10**6),
+    scale=st.sampled_from([0.0, 0.3, 3.0]),
+    reach=st.sampled_from([0.0, 1e-3, 1.0, np.inf]),
+)
+@settings(max_examples=100, deadline=None)
+def test_the_table_is_the_best_from_whatever_prices_it_starts(draw, scale, reach):
     rows, sizes, low, high = random_problem(draw)
     rng = np.random.default_rng(draw + 1)
     net = scale * rng.normal(size=low.shape)
     start = net + scale * rng.normal(size=(len(sizes), 1))
 
-    table, prices = best_whole_table(rows, start, net, sizes, low, high)
+    nearest = reach * rng.uniform(size=low.shape)
+    table, prices = best_whole_table(rows, start, net, sizes, low, high, nearest)
 
     np.testing.assert_array_equal(table.sum(axis=1), sizes)
     np.testing.assert_array_equal(table.sum(axis=0), rows.group_sizes)
@@ -74,9 +80,23 @@ def test_rows_far_from_a_tie_enter_when_those_near_one_are_too_few():
     rows = ScoredRows(
         np.column_stack([gaps, np.zeros(520)]), np.zeros(520, dtype=np.int64), np.ones(520), 1
     )
-    bounds = np.array([[120], [400]])
+    bounds, nothing = np.array([[120], [400]]), np.zeros((2, 1))
     table, prices = best_whole_table(
-        rows, np.zeros((2, 1)), np.zeros((2, 1)), bounds[:, 0], bounds, bounds
+        rows, nothing, nothing, bounds[:, 0], bounds, bounds, nothing + 1e-3
     )
     np.testing.assert_array_equal(table, bounds)
     assert dual_value(rows, table, prices) == pytest.approx(-np.sort(gaps)[-120:].sum())
+
+
+def test_boxes_that_are_far_too_narrow_cost_one_round(monkeypatch):
+    # Whole numbers as scores: what moved rows before they were tied is of no use.
+    rng = np.random.default_rng(0)
+    scores, codes = rng.integers(0, 5, (600, 4)).astype(float), rng.integers(0, 3, 600)
+    rows = ScoredRows(scores, codes, np.ones(600), 3)
+    nothing, sizes = np.zeros((4, 3)), np.array([300, 150, 100, 50])
+    low, high = nothing, np.full((4, 3), 110)
+    rounds, band = [], _cell_flow._band
+    monkeypatch.setattr(_cell_flow, "_band", lambda *given: rounds.append(1) or band(*given))
+    table, prices = best_whole_table(rows, nothing, nothing, sizes, low, high, nothing + 1e-9)
+    assert 1 < len(rounds) <= 3
+    assert dual_value(rows, table, prices) == pytest.approx(least_cost(rows, sizes, low, high))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor._kernels._tolerance import maximise_in_box
+from fairanchor._kernels._price_newton import maximise_in_box
 from fairanchor.assignment import _cell_program as module
 from fairanchor.assignment import _price_newton
 from fairanchor.assignment._cell_program import solve_by_prices
@@ -179,3 +179,21 @@ def test_distances_of_cells_are_the_smallest_regrets():
     for l in range(3):
         for j in range(2):
             assert_allclose(found[l, j], np.sort(regrets[codes == j, l])[4])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_coordinate_without_room_does_not_keep_the_others_from_their_best(seed):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(40, 40))
+    matrix, gradient = factor @ factor.T + np.eye(40), 30.0 * rng.normal(size=40)
+    lower, upper = -rng.uniform(0, 1, size=40), rng.uniform(0, 1, size=40)
+    fixed = np.arange(40) % 4 == 0
+    lower[fixed] = upper[fixed] = 0.0
+    point = maximise_in_box(matrix, gradient, lower, upper, 200)
+    assert not point[fixed].any()
+    others = ~fixed
+    expected = maximise_in_box(
+        np.ascontiguousarray(matrix[np.ix_(others, others)]),
+        gradient[others], lower[others], upper[others], 200,
+    )  # fmt: skip
+    assert_allclose(point[others], expected, atol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fairanchor._kernels._tolerance import maximise_in_box
+from fairanchor._kernels._price_newton import maximise_in_box
 from fairanchor.assignment import _price_newton
 from fairanchor.assignment._limit_curvature import CurvatureOfLimits
 from fairanchor.assignment._share_limits import LimitRows, ShareLimits

@@ -148,3 +148,14 @@ def test_every_round_of_the_flow_starts_from_the_best_known_prices(monkeypatch):
     assert all((table == tables[0]).all() for table in tables)
     assert result.strict
     assert 0.0 <= result.gap < 2 * 50.0**2  # less than two rows that change the heap
+
+
+@pytest.mark.parametrize("scale", [2.0**-60, 2.0**80, 2.0**300, 2.0**600])
+def test_a_box_that_no_row_is_near_knows_the_scale_of_the_scores(scale):
+    # All rows of a group are equal, so that the first box ends just where they would move.
+    codes = np.arange(400) % 2
+    scores = np.array([[0.0, 1.0, 0.3], [0.5, -1.0, 0.2]])[codes]
+    expected = assign_with_tolerance(scores, codes, 0.1)
+    found = assign_with_tolerance(scale * scores, codes, 0.1)
+    assert found.lp_value / scale == pytest.approx(expected.lp_value, rel=1e-9)
+    assert found.cost / scale == pytest.approx(expected.cost, rel=1e-9)

@@ -495,3 +495,19 @@ def test_a_group_of_one_row_takes_its_best_cluster_of_those_it_may_have():
     found = transport(scores, np.array([0, 1]), totals, weights=np.array([2.0, 2.0]))
     assert_array_equal(found.labels, [1, 0])
     assert found.n_fractional == 2
+
+
+@pytest.mark.parametrize("n_heavy", [1, 4])
+@pytest.mark.parametrize("seed", range(25))
+def test_no_light_row_is_left_in_a_cluster_without_a_total(seed, n_heavy):
+    # What is left over of sums of heavy rows is a large part of a light one.
+    rng = np.random.default_rng(seed)
+    weights = np.append(rng.uniform(10.0, 1e4, size=40 * n_heavy), rng.uniform(1e-6, 1e-3, size=40))
+    scores = rng.normal(size=(len(weights), 4))
+    scores[:, 0] += 2.0
+    totals = weights.sum() * np.append(0.0, rng.dirichlet(np.ones(3)))
+    codes = np.zeros(len(weights), dtype=np.int64)
+    labels = transport(scores, codes, totals[:, None], weights=weights).labels
+    assert (labels > 0).all()
+    missed = np.bincount(labels, weights=weights, minlength=4) - totals
+    assert np.abs(missed).max() <= weights.max()

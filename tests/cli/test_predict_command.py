@@ -89,6 +89,135 @@ def test_unknown_groups_are_refused_or_blind(folder, run):
     assert len(clusters("a.csv")) == len(folder.people)
 
 
+BLIND = ("--unknown-groups", "blind")
+
+
+@pytest.fixture
+def model_of_two(folder, run):
+    """A model of sex and race, each by itself; people whose race is not known to it."""
+    run(*FIT, "--sensitive", "sex,race", "--attributes", "separate", "--model", "m.npz")
+    races = [7, 8] * 3 + folder.people["race"].to_pylist()[6:]
+    folder.write("unknown.csv", race=races)
+    return races
+
+
+def test_rows_without_groups_are_labelled_blindly_where_that_was_asked_for(folder, run):
+    run(*FIT, "--sensitive", "sex,race", "--model", "m.npz")
+    folder.write("new.csv", sex=None, race=None)
+    refused = run("predict", "m.npz", "new.csv", "-o", "a.csv", code=1).stderr
+    assert "has no column 'sex'" in refused
+    assert "--unknown-groups blind labels rows without groups" in refused
+    result = run("predict", "m.npz", "new.csv", "-o", "a.csv", *BLIND)
+    assert "Labelled without groups, by average prices: 900 rows" in result.stderr
+    assert "does not have sex, race" in result.stderr
+    assert "balance" not in result.stderr
+    model = load_model("m.npz").set_params(unknown_groups="blind")
+    table = folder.people.select(model.preprocessing_.inputs)
+    labels = model.predict(model.preprocessing_.rows_of(table))
+    assert_array_equal(clusters("a.csv"), labels)
+    sizes = np.bincount(labels, minlength=3)
+    for cluster, size in enumerate(sizes):
+        assert f"      {cluster}{size:>13,}{size / 900:>10.2%}" in result.stderr
+    summary = json.loads(run("predict", "m.npz", "new.csv", "--json", *BLIND).stdout)
+    assert summary["sizes"] == sizes.tolist()
+    assert summary["n_rows_blind"] == 900
+    assert summary["groups"] is summary["counts"] is summary["balance"] is None
+
+
+def test_memberships_and_regret_need_no_groups(folder, run):
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    folder.write("new.csv", sex=None)
+    run("predict", "m.npz", "new.csv", "-o", "a.csv", "--soft", "--regret", *BLIND)
+    memberships = pd.read_csv("a.csv")[[f"membership_{cluster}" for cluster in range(3)]]
+    np.testing.assert_allclose(memberships.sum(axis=1), 1.0)
+
+
+def test_some_of_the_sensitive_columns_are_not_enough(folder, run, model_of_two):
+    folder.write("new.csv", race=None)
+    result = run("predict", "m.npz", "new.csv", "-o", "a.csv", *BLIND, code=1)
+    assert "has 'sex', but not 'race'" in result.stderr
+    result = run("predict", "m.npz", "new.csv", "-o", "a.csv", code=1)
+    assert "has no column 'race'" in result.stderr
+    assert "blind" not in result.stderr
+    assert not (folder / "a.csv").exists()
+
+
+def test_a_sensitive_column_that_is_spelled_otherwise_warns(folder, run):
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    folder.write("new.csv", sex=None, Sex=folder.people["sex"].to_pylist())
+    result = run("predict", "m.npz", "new.csv", "-o", "a.csv", "--quiet", *BLIND)
+    assert "Warning: new.csv has no column 'sex'; did you mean 'Sex'?" in result.stderr
+
+
+def test_a_sensitive_column_that_is_a_feature_is_needed(folder, run):
+    run(*FIT, "--sensitive", "sex", "--features", "age,sex", "--model", "m.npz")
+    folder.write("new.csv", sex=None)
+    for options in ((), BLIND):
+        refused = run("predict", "m.npz", "new.csv", *options, code=1).stderr
+        assert "has no column 'sex'" in refused
+        assert "blind" not in refused
+
+
+def test_rows_of_unknown_groups_are_counted(folder, run, model_of_two):
+    predict = ("predict", "m.npz", "unknown.csv")
+    result = run(*predict, "-o", "a.csv", *BLIND)
+    assert "Labelled by average prices: 6 rows of 2 unknown groups." in result.stderr
+    summary = json.loads(run(*predict, "--json", *BLIND).stdout)
+    assert summary["n_rows_blind"] == 6
+    assert summary["sizes"] == np.bincount(clusters("a.csv")).tolist()
+    result = run("predict", "m.npz", "people.csv", "-o", "b.csv", *BLIND)
+    assert "average prices" not in result.stderr
+    assert json.loads(run("predict", "m.npz", "people.csv", "--json").stdout)["n_rows_blind"] == 0
+
+
+def test_an_unknown_value_of_a_separate_attribute_is_named_with_its_column(
+    folder, run, model_of_two
+):
+    refused = run("predict", "m.npz", "unknown.csv", "-o", "a.csv", code=1).stderr
+    found = "7 (3 rows), 8 (3 rows) in the column race, whose groups are 1, 2, 3."
+    assert f"2 values that the model has not seen: {found}" in refused
+    assert "--unknown-groups blind" in refused
+
+
+def test_separate_attributes_are_judged_one_by_one(folder, run, model_of_two):
+    run("predict", "m.npz", "unknown.csv", "-o", "a.csv", *BLIND)
+    result = run("predict", "m.npz", "unknown.csv", "--json", *BLIND)
+    attributes = json.loads(result.stdout)["attributes"]
+    columns = {"sex": folder.people["sex"].to_pylist(), "race": model_of_two}
+    for title, values in columns.items():
+        expected = pd.crosstab(clusters("a.csv"), np.array(values))
+        assert attributes[title]["groups"] == expected.columns.tolist()
+        assert_array_equal(attributes[title]["counts"], expected)
+        shares = expected.div(expected.sum(axis=1), axis=0)
+        balance = (shares.min(axis=1) / shares.max(axis=1)).min()
+        assert attributes[title]["balance"] == pytest.approx(balance)
+        assert f"{title} by itself: balance {balance:.4f} (at most" in result.stderr
+
+
+def test_training_rows_are_judged_as_by_fit(folder, run):
+    options = ("--sensitive", "sex,race", "--attributes", "separate", "--model", "m.npz")
+    fitted = json.loads(run(*FIT, *options, "--json").stdout)["attributes"]
+    again = json.loads(run("predict", "m.npz", "people.csv", "--json").stdout)["attributes"]
+    for own in fitted.values():
+        del own["worst_violation"]  # of limits, which new rows do not have
+    assert again == fitted
+
+
+def test_one_separate_attribute_is_called_by_its_title(folder, run):
+    run(*FIT, "--sensitive", "race", "--attributes", "separate", "--model", "m.npz")
+    result = run("predict", "m.npz", "people.csv", "-o", "a.csv")
+    assert "race by itself: balance" in result.stderr
+
+
+def test_a_model_of_the_command_line_knows_its_columns_in_python(folder, run):
+    run(*FIT, "--sensitive", "sex,race", "-o", "a.csv", "--model", "m.npz")
+    model = load_model("m.npz")
+    assert model.sensitive_names_in_.tolist() == ["sex", "race"]
+    rows = model.preprocessing_.rows_of(folder.people)
+    swapped = folder.people.select(["race", "sex"])
+    assert_array_equal(model.predict(rows, sensitive_features=swapped), clusters("a.csv"))
+
+
 def test_a_new_category_warns(folder, run):
     folder.write("new.csv", job=["pilot"] + folder.people["job"].to_pylist()[1:])
     run(*FIT, "--sensitive", "sex", "--model", "m.npz")

@@ -102,6 +102,16 @@ def test_the_certified_bound_is_at_most_the_linear_program(tolerance):
     assert_allclose(model.lp_value_, exact, rtol=2e-2 if tolerance == 0.0 else 1e-7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cluster_without_rows_of_a_group_does_not_spoil_the_bound(seed):
+    X = np.random.default_rng(seed).normal(size=(60, 2))
+    groups = np.repeat(["a", "b", "c"], [40, 18, 2])
+    model = FairKMeans(4, random_state=0).fit(X, sensitive_features=groups)
+    exact = least_fractional_cost(squared_distances(X, model.cluster_centers_), groups, 0.0)
+    assert (model.counts_ == 0).any()
+    assert 0.9 * exact <= model.lp_value_ <= exact * (1 + 1e-9)
+
+
 def test_tolerance_one_is_plain_k_means():
     X, people = make_people()
     start = X[:4]

@@ -135,10 +135,12 @@ def soft_assignment(scores, group_codes, weights, prices, temperature, mass, cur
 
     Parameters
     ----------
+    temperature : float
+        Positive.
     mass : ndarray of shape (n_clusters, n_groups)
         Incremented by the weighted shares.
     curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
-        Incremented by ``weight * (diag(p) - p p')``.
+        Symmetric for each group; incremented by ``weight * (diag(p) - p p')``.
 
     Returns
     -------

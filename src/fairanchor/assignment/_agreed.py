@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairanchor._kernels._transport import UNREACHED, send_excess
+from fairanchor._kernels._transport import UNREACHED, central_prices, send_excess
 from fairanchor.assignment._band_plan import first_look, next_look
 from fairanchor.assignment._looks import (
     ChunkTables,
@@ -30,8 +30,8 @@ from fairanchor.assignment._looks import (
 from fairanchor.assignment._rounding import largest_remainder, round_targets
 from fairanchor.assignment._transport import (
     LOWEST,
+    OUT_OF_REACH,
     SCORE_BITS,
-    central_prices,
     score_range,
     transport_rows,
 )
@@ -139,7 +139,8 @@ def _prices_of_labels(tables, totals):
     """Prices in the middle of those that explain the labels, in fixed point."""
     prices = np.zeros(totals.shape)
     for r in np.flatnonzero(totals.any(axis=0)):
-        prices[:, r] = central_prices(tables.regrets[r], tables.counts[:, r] > 0, totals[:, r])
+        is_used = tables.counts[:, r] > 0
+        prices[:, r] = central_prices(tables.regrets[r], is_used, totals[:, r], OUT_OF_REACH)
     return prices
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fairanchor._kernels import _agreed as kernels
 from fairanchor._kernels._transport import UNREACHED
 from fairanchor.assignment._looks import Look
-from fairanchor.assignment._transport import LOWEST
+from fairanchor.assignment._transport import LOWEST, OUT_OF_REACH
 
 # Rows that the bands should have, all groups and chunks together, and numbers that describe
 # them: the driver needs some forty bytes for each.
@@ -27,7 +27,7 @@ PATIENCE = 2
 
 def first_look(rows, scorer, scale, sample, scores, prices):
     """A look at the sample's prices, with bands that are likely wide enough."""
-    fixed = np.rint(np.clip(prices * scale, 4 * LOWEST, -4 * LOWEST)).astype(np.int64)
+    fixed = np.rint(np.clip(prices * scale, OUT_OF_REACH, -OUT_OF_REACH)).astype(np.int64)
     fixed = np.ascontiguousarray(fixed.T)
     labels = np.empty(sample.n_rows, dtype=np.int32)
     margins = np.empty(sample.n_rows, dtype=np.int64)

@@ -61,8 +61,7 @@ class BoxedProgram:
         boxed = np.flatnonzero(np.isfinite(boxes))
         band = self.band
         cost = np.concatenate([band.regrets, boxes[boxed], boxes[boxed], multipliers[unequal]])
-        # The mean: many regrets can be nothing but rounding errors.
-        price_unit = (float(band.regrets.mean()) if len(band.regrets) else 0.0) or 1.0
+        price_unit = _mean(band.regrets) or _mean(boxes[boxed]) or 1.0
         upper = np.full(len(cost), np.inf)
         upper[: len(band.regrets)] = band.weights / self.unit
         program = (boxed, unequal, cost / price_unit, upper)
@@ -181,6 +180,11 @@ def _solve(cost, **program):
         if result.status == 0:
             return result
     raise RuntimeError(f"HiGHS could not solve the fair assignment: {result.message}")
+
+
+def _mean(values):
+    """What is typical, or zero of nothing; not the median, as many can be rounding errors."""
+    return float(values.mean()) if len(values) else 0.0
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,17 @@ import numpy as np
 from fairanchor._kernels import _cell_flow as flow_kernels
 from fairanchor._kernels import _tolerance as kernels
 from fairanchor.assignment._boxed_program import merge_equal
-from fairanchor.assignment._cell_program import BOX_GROWTH, TIED
+from fairanchor.assignment._cell_program import BOX_GROWTH, ROWS_PER_CELL, TIED
 
-# Rounding sizes and limits moves less than a row per cell; with more clusters it goes through
-# several, and a second round costs more than a few rows.
-ROWS_PER_CELL = 16
+# Of the change of a price that moves as many rows as a program begins with (50): rounding sizes
+# and limits moves less than a row per cell, but with more clusters it goes through several, and
+# a second round costs more than a few rows.
+FIRST_BOX = 0.25
 # After as many rounds all rows may move.
 MAX_ROUNDS = 8
 
 
-def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, boxes=None):
+def best_whole_table(rows, prices, net, sizes, low, high, nearest, preferred=None):
     """Table of the cheapest labels with these sizes and cells within these bounds.
 
     Parameters
@@ -35,11 +36,11 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
     sizes : ndarray of shape (n_clusters,)
     low, high : ndarray of shape (n_clusters, n_groups)
         Some table has these sizes, and cells within these bounds.
+    nearest : ndarray of shape (n_clusters, n_groups)
+        About the change of each price that moves a few dozen rows, which says how far to look at
+        first: where that is too little, boxes grow.
     preferred : Preferred, default=None
         Of the rows under these prices, if that is known.
-    boxes : ndarray of shape (n_clusters, n_groups), default=None
-        By how much prices may change at first. By default so that a few rows of each cell can
-        move.
 
     Returns
     -------
@@ -49,8 +50,7 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
     """
     sizes, low, high = (np.rint(values).astype(np.int64) for values in (sizes, low, high))
     preferred = preferred or rows.prefer(prices)
-    if boxes is None:
-        boxes = 0.5 * rows.distances_of_cells(prices, preferred, ROWS_PER_CELL, TIED)
+    boxes = FIRST_BOX * nearest
     for n_rounds in range(MAX_ROUNDS + 1):
         if n_rounds == MAX_ROUNDS:
             boxes = np.full(prices.shape, np.inf)
@@ -61,6 +61,9 @@ def best_whole_table(rows, prices, net, sizes, low, high, *, preferred=None, box
         )
         if complete and _is_within(changes, boxes):
             return table, prices + changes
+        if n_rounds == 0:  # rows that have come to be tied can make the first boxes useless
+            nearest = rows.distances_of_cells(prices, preferred, ROWS_PER_CELL, TIED)
+            boxes = np.maximum(boxes, FIRST_BOX * nearest)
         # The prices that were found among too few rows are far worse than those at the start.
         boxes = BOX_GROWTH * boxes
     raise RuntimeError("No table has these sizes and bounds, though one should.")

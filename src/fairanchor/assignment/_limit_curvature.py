@@ -57,8 +57,8 @@ class CurvatureOfLimits:
     def maximise_in_box(self, gradient, lowest, highest):
         """Nearly maximise ``gradient'd - d'H d / 2`` over a box that contains zero.
 
-        As `fairanchor._kernels._tolerance.maximise_in_box` does it: limits at a bound that want to
-        go beyond are left there, the others take a Newton step.
+        Limits at a bound that want to go beyond are left there, the others take a Newton step
+        that is cut back to the box, and shortened until it pays.
         """
         diagonal = self.about_diagonal()
         point, slope, value = np.zeros(len(gradient)), gradient, 0.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairanchor._kernels._tolerance import raise_rewards
 from fairanchor.assignment._cell_program import solve_by_prices
 from fairanchor.assignment._price_newton import smoothed_start
 from fairanchor.assignment._several_attributes import assign_by_attributes
@@ -190,8 +191,11 @@ def bound_of_prices(rows, scores, prices):
         As in `FairAssignment`.
     """
     own = _scored(rows, scores)
+    # That of a cell without rows can be out of all reach, which would spoil the cluster's mean.
+    prices = prices.copy()
+    raise_rewards(own.scores, own.group_codes, prices)
     shares = own.group_sizes / own.group_sizes.sum()
-    return own.prefer((prices @ shares)[:, None] - prices)[0]
+    return own.prefer((prices @ shares)[:, None] - prices).value
 
 
 def incumbent_of(rows, labels, split, prices):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._kernels._tolerance import newton_step, smoothed_dual, worst_miss
+from fairanchor._kernels._price_newton import newton_step, smoothed_dual, worst_miss
 from fairanchor._kernels._transport import score_differences
 from fairanchor.assignment._limit_curvature import CurvatureOfLimits
 from fairanchor.assignment._limit_matrix import CellConstraints

@@ -3,11 +3,18 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+# Rounding errors, of all that is summed up, and the most of a row that is taken for one.
+ROUNDING_ERROR, MOST_OF_A_ROW = 1e-12, 1e-3
 
-def place_pieces(labels, band, places, piece_weights, weights):
-    """Write the labels of the band's rows; return the rows that are in several clusters."""
-    # A piece that is nothing but a rounding error is none.
-    alive = piece_weights > 1e-12 * weights[places[:, 0]]
+
+def place_pieces(labels, band, places, piece_weights, weights, total):
+    """Write the labels of the band's rows; return the rows that are in several clusters.
+
+    ``total`` is the weight of all rows of the group.
+    """
+    # A piece that is nothing but a rounding error is none. Of a light row it can be a large part.
+    own = weights[places[:, 0]]
+    alive = piece_weights > np.minimum(ROUNDING_ERROR * total, MOST_OF_A_ROW * own)
     rows, clusters, shares = band[places[alive, 0]], places[alive, 1], piece_weights[alive]
     labels[rows] = clusters
     n_pieces = np.bincount(places[alive, 0], minlength=len(band))

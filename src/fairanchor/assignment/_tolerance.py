@@ -201,9 +201,8 @@ class _Problem:
         """The best table of whole numbers with rounded sizes, and the prices that lead to it."""
         sizes, low, high, _ = choose_cells(self.limits, relaxed.table)
         return best_whole_table(
-            self.rows, relaxed.prices, net, sizes, low, high,
-            preferred=relaxed.preferred, boxes=relaxed.nearest / 4,
-        )  # fmt: skip
+            self.rows, relaxed.prices, net, sizes, low, high, relaxed.nearest, relaxed.preferred
+        )
 
     def _label(self, totals, prices, bound, multipliers):
         """Exact transport to a table."""

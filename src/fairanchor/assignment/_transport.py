@@ -28,6 +28,8 @@ from fairanchor.rows._memory import map_in_threads
 # Bits of the fixed-point scores: exact comparisons, and room for sums of many regrets.
 SCORE_BITS = 40
 LOWEST = -(2.0**SCORE_BITS)
+# No score is below `LOWEST`, so this far below the other prices a cluster attracts no row.
+OUT_OF_REACH = 4 * LOWEST
 # A difference of scores above this times the median row's between its two best clusters is
 # an outlier's: it must not cost all others their digits.
 OUTLIER_FACTOR = 2.0**20
@@ -288,13 +290,15 @@ class _Group:
             # A row outside the band would lose more than `width` anywhere else; no difference
             # of price changes makes up for that.
             if len(band) == n_rows or (complete and change.max() - change.min() <= width):
-                weights = self._weight_of(band)
-                return labels, place_pieces(labels, band, places, piece_weights, weights)
+                weights, total = self._weight_of(band), self.totals.sum()
+                return labels, place_pieces(labels, band, places, piece_weights, weights, total)
             prices = new_prices
 
     def _starting_prices(self, scale):
         if self.start is not None:
-            return np.rint(np.clip(self.start * scale, 4 * LOWEST, -4 * LOWEST)).astype(np.int64)
+            return np.rint(np.clip(self.start * scale, OUT_OF_REACH, -OUT_OF_REACH)).astype(
+                np.int64
+            )
         n_clusters = len(self.totals)
         prices = np.zeros(n_clusters, dtype=np.int64)
         if len(self.rows) <= 2 * SAMPLE_ROWS:
@@ -349,7 +353,7 @@ class _Group:
                 used = kernels.smallest_regrets(*own, np.array([cluster]), regrets)
                 lowest_used = min(lowest_used, used)
                 is_used[cluster] = True
-        return central_prices(regrets, is_used, self.totals), lowest_used
+        return kernels.central_prices(regrets, is_used, self.totals, OUT_OF_REACH), lowest_used
 
     def _gap(self, labels, split, prices):
         weights = np.empty(0) if self.weights is None else self.weights
@@ -360,11 +364,3 @@ class _Group:
                 number * (scores[cluster] - scores[labels[row]]) for cluster, number in parts
             )
         return max(0.0, float(best - self.totals @ prices - own))
-
-
-def central_prices(regrets, is_used, totals):
-    """Prices in the middle of all that explain the labels, as floats in fixed-point units.
-
-    A cluster without a share of this group must not attract anyone: it is below all scores.
-    """
-    return kernels.central_prices(regrets, is_used, totals, 4 * LOWEST)

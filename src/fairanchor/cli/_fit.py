@@ -34,6 +34,7 @@ from fairanchor.cli._progress import (
     solved_anchors,
 )
 from fairanchor.cli._targets import (
+    attribute_lines,
     attributes_of,
     check_targets_options,
     fairness_of,
@@ -342,8 +343,8 @@ def finish(run, summary, outputs, as_json):
     for line in composition_lines(summary["counts"], summary["groups"]):
         run.say(line)
     run.say(f"\n{measures_line(summary)}")
-    for title, own in summary.get("attributes", {}).items():
-        run.say(f"{title} by itself: {measures_line(own)}")
+    for line in attribute_lines(summary):
+        run.say(line)
     anchors = count_rows(summary["n_anchors"], "anchor")
     run.say(f"cost {summary['cost']:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
     run.say(certificates_line(summary))

@@ -324,7 +324,7 @@ def fit_files(files, estimator, options, client, progress):
 
     if options["engine"] == "memory":
         X, columns = files.read(0, files.n_rows, estimator.missing_groups)
-        estimator.fit(X, sensitive_features=as_table(columns))
+        estimator.fit(X, sensitive_features=as_table(columns, files.sensitive))
     else:
         checkpoint = None
         if options["checkpoint"] is not None:

@@ -102,14 +102,14 @@ def targets_of_file(options, columns, group_names, n_clusters, n_rows):
 def sensitive_columns(loaded, options):
     """``sensitive_features`` for the estimator: names of groups, or a table with each column."""
     columns = loaded.preprocessing.groups.columns
-    if options["attributes"] == "intersection" or len(columns) == 1:
+    if options["attributes"] == "intersection":
         return loaded.grouping.per_row()
-    import pyarrow as pa
+    from fairanchor._groups import SeparateColumns
+    from fairanchor.tables._grouping import object_array
 
-    parts = zip(*loaded.grouping.names, strict=True)
-    codes = pa.array(loaded.grouping.codes)
-    arrays = [pa.array(list(own)).take(codes) for own in parts]
-    return pa.table(arrays, names=list(columns))
+    names, codes = loaded.grouping.names, loaded.grouping.codes
+    parts = [names] if len(columns) == 1 else zip(*names, strict=True)
+    return SeparateColumns(tuple(object_array(own)[codes] for own in parts), tuple(columns))
 
 
 def attributes_of(estimator):
@@ -130,6 +130,42 @@ def attributes_of(estimator):
             for title, table in tables.items()
         }
     }
+
+
+def attributes_of_new(estimator, names, counts):
+    """What a summary says of separate attributes of new rows; nothing if there are none.
+
+    Parameters
+    ----------
+    estimator : AnchorFairClustering
+        Fitted.
+    names : list
+        Of the groups, those that are combinations as tuples.
+    counts : ndarray of shape (n_clusters, n_groups)
+    """
+    known = getattr(estimator, "attribute_groups_", None)
+    if known is None:
+        return {}
+    import numpy as np
+
+    from fairanchor.cli._common import measures_of
+
+    parts = [names] if len(known) == 1 else zip(*names, strict=True)
+    found = {}
+    for (title, own_known), own in zip(known.items(), parts, strict=True):
+        groups = [name for name in own_known if name in own]
+        groups += dict.fromkeys(name for name in own if name not in groups)
+        table = counts @ np.array([[name == group for group in groups] for name in own])
+        found[str(title)] = {"groups": groups, "counts": table, **measures_of(table)}
+    return {"attributes": found}
+
+
+def attribute_lines(summary):
+    """The measures of each separate attribute as lines of text."""
+    from fairanchor.cli._common import measures_line
+
+    attributes = summary.get("attributes", {})
+    return [f"{title} by itself: {measures_line(own)}" for title, own in attributes.items()]
 
 
 def read_records(path):

@@ -123,3 +123,34 @@ def unseen_combinations(estimator, sensitive_features):
         if codes is not None:
             extra[name] = sum(own[:, r] for own, r in zip(parts, codes, strict=True))
     return extra
+
+
+def unseen_values(estimator, unknown):
+    """Which parts of unknown combinations of separate attributes ``fit`` has not seen.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted.
+    unknown : dict
+        Number of rows of each unknown combination.
+
+    Returns
+    -------
+    by_column : dict, or None
+        From the title of a column to the rows of each value that is new in it. None if there are
+        no separate attributes, or combinations are not made of them.
+    """
+    attributes = getattr(estimator, "_attributes", None)
+    titles = [] if attributes is None else attributes.titles
+    if len(titles) < 2 or any(
+        not isinstance(name, tuple) or len(name) != len(titles) for name in unknown
+    ):
+        return None
+    by_column = {}
+    for combination, count in unknown.items():
+        for title, own, value in zip(titles, attributes.names, combination, strict=True):
+            if value not in own.tolist():
+                counts = by_column.setdefault(title, {})
+                counts[value] = counts.get(value, 0) + count
+    return by_column or None

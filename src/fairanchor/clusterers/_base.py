@@ -4,7 +4,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 
 from fairanchor._groups import check_groups, codes_of_known_groups
+from fairanchor._sensitive_names import in_fitted_order
 from fairanchor._sklearn_compat import check_weights, validate_data
+from fairanchor.clusterers._attribute_report import unseen_combinations, unseen_values
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
 
@@ -96,41 +98,73 @@ def check_n_clusters(n_clusters, n_samples):
 
 
 def known_codes(
-    estimator,
-    sensitive_features,
-    n_rows,
-    *,
-    unknown_groups="error",
-    missing_groups="error",
-    extra=(),
+    estimator, sensitive_features, n_rows, *, unknown_groups="error", missing_groups="error"
 ):
-    """Codes of new rows in the order of the estimator's ``groups_``, and of extra names after.
+    """Codes of new rows in the order of the estimator's ``groups_``.
 
     A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
     covers missing values as well.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows,)
+        Those after the estimator's groups are of ``extra``.
+    extra : dict
+        Prices of new combinations of separate attributes by their names; see
+        `unseen_combinations`.
     """
     known = estimator.groups_
     if sensitive_features is None:
         if len(known) == 1:
-            return np.zeros(n_rows, dtype=np.int64)
+            return np.zeros(n_rows, dtype=np.int64), {}
         if unknown_groups == "blind":
-            return np.full(n_rows, -1, dtype=np.int64)
+            return np.full(n_rows, -1, dtype=np.int64), {}
         raise ValueError(
             f"sensitive_features is None, but {type(estimator).__name__} was fitted with "
             f"{len(known)} groups: {known.tolist()[:20]}. A row's cluster depends on its group."
+            f"{_way_out(estimator)}"
         )
+    sensitive_features = in_fitted_order(estimator, sensitive_features)
+    extra = unseen_combinations(estimator, sensitive_features)
     missing = "own_group" if unknown_groups == "blind" else missing_groups
     codes, unknown = codes_of_known_groups(
         sensitive_features, [*known, *extra], n_rows, missing=missing
     )
     if unknown and unknown_groups == "error":
-        listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
         raise ValueError(
-            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
-            f"Known groups: {known.tolist()[:20]}. A group's prices are learned in fit, so "
-            "there are none for a new group."
+            f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
+            f"learned in fit, so there are none for a new group.{_way_out(estimator)}"
         )
-    return codes
+    return codes, extra
+
+
+def _unknown_in_words(estimator, unknown):
+    """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
+    by_column = unseen_values(estimator, unknown)
+    if by_column is None:
+        return (
+            f"{len(unknown)} group(s) that fit has not seen: {_with_counts(unknown)}. Known "
+            f"groups: {estimator.groups_.tolist()[:20]}"
+        )
+    listed = "; ".join(
+        f"{_with_counts(counts)} in column {title!r}, whose groups are "
+        f"{estimator.attribute_groups_[title].tolist()[:20]}"
+        for title, counts in by_column.items()
+    )
+    return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
+
+
+def _with_counts(unknown):
+    return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
+
+
+def _way_out(estimator):
+    if not hasattr(estimator, "unknown_groups"):
+        return " AnchorFairClustering with unknown_groups='blind' labels rows of unknown groups."
+    return (
+        " To label rows of unknown groups, or without any, by average prices: "
+        "set_params(unknown_groups='blind')."
+    )
 
 
 def count_cells(labels, group_codes, n_clusters, n_groups, weights=None):

@@ -10,14 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._attributes import Attributes
 from fairanchor._scaling import power_of_two_scale
+from fairanchor._sensitive_names import store_titles, titles_at_fit
 from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
 from fairanchor.assignment._limit_rule import proportional_rule
-from fairanchor.clusterers._attribute_report import (
-    AttributeReport,
-    public_limits,
-    unseen_combinations,
-)
+from fairanchor.clusterers._attribute_report import AttributeReport, public_limits
 from fairanchor.clusterers._base import (
     FairClusterer,
     check_rows,
@@ -122,6 +119,9 @@ default="k-means"
         Number of iterations.
     n_features_in_ : int
         Number of features.
+    sensitive_names_in_ : ndarray of shape (n_columns,)
+        Titles of the sensitive columns, only if all of them are text that differs. `predict` pairs
+        the columns of a table by them, in whatever order they are.
 
     Examples
     --------
@@ -270,6 +270,7 @@ default="k-means"
                 stacklevel=5,
             )
         self._store_labels(labels, groups, weights)
+        store_titles(self, titles_at_fit(X, sensitive_features))
         unit = weights[0] if is_counted and weights is not None else 1.0
         self._store_result(best, bound_of(distinct, best), groups, scale, unit)
         self._asked_limits = public_limits(rule, groups, unit)
@@ -315,7 +316,8 @@ default="k-means"
             New rows.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Their groups, all of which must have been seen by ``fit``; with separate attributes
-            combinations of them may be new.
+            combinations of them may be new. Columns with titles are paired with those of ``fit``
+            by title, others by position.
 
         Returns
         -------
@@ -351,9 +353,8 @@ default="k-means"
     def _priced_distances(self, X, sensitive_features):
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        extra = unseen_combinations(self, sensitive_features)
         # None: there is no parameter by which missing values could be made a group.
-        codes = known_codes(self, sensitive_features, len(X), missing_groups=None, extra=extra)
+        codes, extra = known_codes(self, sensitive_features, len(X), missing_groups=None)
         prices = np.column_stack([self.assignment_prices_, *extra.values()])
         rows = MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs)
         distances = distances_to(rows, self.cluster_centers_)

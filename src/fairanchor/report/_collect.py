@@ -9,6 +9,7 @@ from fairanchor._attributes import column_titles
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._groups import codes_of_known_groups, columns_of, encode_names
 from fairanchor._plots._tables import fitted
+from fairanchor._sensitive_names import in_fitted_order
 from fairanchor.metrics import clustering_cost
 from fairanchor.report._asked import (
     asked_of,
@@ -236,6 +237,7 @@ def _known_codes(sensitive_features, names, n_rows, estimator):
     if sensitive_features is None and len(names) == 1:
         return np.zeros(n_rows, dtype=np.int64)
     missing = getattr(estimator, "missing_groups", None)
+    sensitive_features = in_fitted_order(estimator, sensitive_features)
     codes, unknown = codes_of_known_groups(sensitive_features, names, n_rows, missing=missing)
     if unknown:
         raise ValueError(

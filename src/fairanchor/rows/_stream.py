@@ -98,12 +98,12 @@ class GroupEncoder:
         return np.array([position[name] for name in names], dtype=np.int64)[codes]
 
 
-def as_table(columns):
+def as_table(columns, titles=None):
     """Sensitive columns as `check_groups` takes them."""
     from fairanchor._groups import SeparateColumns
 
     separate = tuple(map(_without_floats, columns))
-    return separate[0] if len(separate) == 1 else SeparateColumns(separate)
+    return separate[0] if len(separate) == 1 else SeparateColumns(separate, titles)
 
 
 def _without_floats(column):

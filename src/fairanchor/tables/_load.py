@@ -14,6 +14,10 @@ from fairanchor.tables._wording import RequestError, quoted
 
 ROW_NUMBER = "row"
 CLUSTER, REGRET = "cluster", "regret"
+BLIND_ADVICE = (
+    " A row's cluster depends on its group; --unknown-groups blind labels rows without groups, by "
+    "the average prices of the known ones."
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,8 @@ class LoadedTable:
     Attributes
     ----------
     X : ndarray of shape (n_kept, n_features)
-    grouping : Grouping
-        Of the kept rows.
+    grouping : Grouping or None
+        Of the kept rows; None if the table has no sensitive columns.
     preprocessing : Preprocessing
     kept : ndarray of shape (n_rows,), bool, or None
         Rows without missing values, where others were to be left out; None means all.
@@ -34,7 +38,7 @@ class LoadedTable:
     """
 
     X: np.ndarray
-    grouping: Grouping
+    grouping: Grouping | None
     preprocessing: Preprocessing
     kept: np.ndarray | None
     ids: pa.Array
@@ -119,7 +123,7 @@ def load_for_fit(source, roles, missing, *, scale=True, min_group_size=0):
     return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
 
 
-def load_for_predict(source, preprocessing, known, missing, *, id_column=None):
+def load_for_predict(source, preprocessing, known, missing, *, id_column=None, groups_needed=True):
     """Read a table as a model wants it.
 
     Parameters
@@ -130,23 +134,46 @@ def load_for_predict(source, preprocessing, known, missing, *, id_column=None):
         The groups' names in the model.
     missing : MissingPolicy
     id_column : str, default=None
+    groups_needed : bool, default=True
+        Whether to refuse a table that has none of the sensitive columns.
 
     Returns
     -------
     loaded : LoadedTable
     """
-    sensitive = preprocessing.groups.columns
-    roles = Roles(tuple(sensitive), tuple(preprocessing.inputs), id_column)
+    sensitive = _sensitive_of(source, preprocessing, groups_needed)
+    roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
     check_id(id_column, (*roles.sensitive, *roles.features))
     require_columns(source, roles.needed)
     as_text = preprocessing.text_columns | ({id_column} - {None})
     table, kept, ids = _read(source, roles, as_text, missing)
-    rule = preprocessing.groups
-    if missing.groups == "own_group":
-        rule = replace(rule, missing="own_group")
-    grouping = rule.groups_of(table, known)
+    grouping = None
+    if sensitive:
+        rule = preprocessing.groups
+        if missing.groups == "own_group":
+            rule = replace(rule, missing="own_group")
+        grouping = rule.groups_of(table, known)
     X = preprocessing.rows_of(table, impute=missing.features == "impute")
     return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
+
+
+def _sensitive_of(source, preprocessing, needed):
+    """Sensitive columns to read of a table with new rows: all, or none if it may do without."""
+    columns = tuple(preprocessing.groups.columns)
+    absent = [name for name in columns if name not in source.columns]
+    if len(absent) == len(columns):
+        if needed:
+            features = set(preprocessing.inputs)
+            require_columns(source, columns, "" if features & set(columns) else BLIND_ADVICE)
+        return ()
+    if absent and not needed:
+        present = [name for name in columns if name in source.columns]
+        raise ValueError(
+            f"{source.title} has {', '.join(map(quoted, present))}, but not "
+            f"{', '.join(map(quoted, absent))}: a group is told by all sensitive columns. Rows are "
+            "labelled with all of them or, by --unknown-groups blind, without any."
+        )
+    return columns
 
 
 def _id_name(roles):

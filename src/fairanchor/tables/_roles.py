@@ -111,17 +111,18 @@ def _id_is_used(name):
     )
 
 
-def require_columns(source, names):
+def require_columns(source, names, advice=""):
     """Refuse names that the table does not have, with the nearest one it has."""
     for name in names:
         if name not in source.columns:
             raise ValueError(
-                f"{source.title} has no column {quoted(name)}{_nearest(name, source.columns)} "
-                f"Its columns are {_shortened(source.columns)}."
+                f"{source.title} has no column {quoted(name)}{nearest(name, source.columns)} "
+                f"Its columns are {_shortened(source.columns)}.{advice}"
             )
 
 
-def _nearest(name, columns):
+def nearest(name, columns):
+    """End of a sentence about a column that is not there: which one may be meant."""
     by_lower = {column.strip().lower(): column for column in columns}
     near = get_close_matches(name.strip().lower(), by_lower, n=1)
     return f"; did you mean {quoted(by_lower[near[0]])}?" if near else "."
