@@ -114,6 +114,9 @@ class FairnessTargets(BaseEstimator):
     def check(self, group_sizes, group_names=None, *, n_clusters):
         """Whether some assignment meets the limits; if not, where it fails and by how much.
 
+        A cluster without rows meets every share. `fit` wants a row in each cluster: state
+        ``min_size=1`` to ask for that here as well.
+
         Parameters
         ----------
         group_sizes : array-like of shape (n_groups,)
