@@ -344,7 +344,7 @@ def test_rows_in_chunks_are_refused_with_what_they_can_do(people, monkeypatch, t
         ),
         (
             {"fairness": FairnessTargets(min_size=400)},
-            r"^min_size of all clusters sums to 1200, more than 900 rows\. .*"
+            r"^min_size of all clusters sums to 1,200, more than 900 rows\. .*"
             r"cluster \d misses its min_size=400",
         ),
         # Of 900 rows three clusters can have 299.5 each, but not in whole rows.

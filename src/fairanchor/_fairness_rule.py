@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor._fairness_targets import FairnessTargets, explained
+from fairanchor._fairness_targets import FairnessTargets
 from fairanchor.assignment._feasibility import check_limits
 from fairanchor.assignment._limit_rule import LimitRule, proportional_rule
 from fairanchor.assignment._share_limits import LimitRows, ShareLimits
@@ -173,8 +173,7 @@ def _rule_of_targets(fairness, attributes, groups, rows, n_clusters, unit):
         limits[0] = _with_all_sizes(limits)
     names = [list(own) for own in names]
     titles = None if joint is None else attributes.titles
-    report = check_limits(limits, rows.group_sizes, names, joint, titles)
-    explained(report, limits, rows.group_sizes, titles).raise_if_infeasible()
+    check_limits(limits, rows.group_sizes, names, joint, titles).raise_if_infeasible()
     return LimitRule(tuple(limits), joint)
 
 

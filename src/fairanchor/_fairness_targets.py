@@ -1,6 +1,5 @@
 """What shares the groups should have in the clusters, as the user states it."""
 
-from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -139,8 +138,7 @@ class FairnessTargets(BaseEstimator):
                 f"group_sizes has shape {sizes.shape} and there are {len(names)} group_names: "
                 "expected one size for each name."
             )
-        limits = [self.limits_for(sizes, names, n_clusters)]
-        return explained(check_limits(limits, sizes, [names]), limits, sizes)
+        return check_limits([self.limits_for(sizes, names, n_clusters)], sizes, [names])
 
     def limits_for(self, group_sizes, group_names, n_clusters):
         """Limits for groups of these sizes and names.
@@ -199,65 +197,6 @@ class FairnessTargets(BaseEstimator):
             given = getattr(self, name)
             if given is not None and not (np.asarray(given, dtype=np.float64) >= 0).all():
                 raise ValueError(f"{name}={given!r} should be a number of rows, at least 0.")
-
-
-# Why limits cannot be met.
-
-
-def explained(report, limits, group_sizes, titles=None):
-    """The report with the plain reason, if there is one, in front of its message.
-
-    Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
-    the user got wrong; the cell at which an assignment fails is only where that shows.
-
-    Parameters
-    ----------
-    report : FeasibilityReport
-    limits : list of ShareLimits
-        One per attribute.
-    group_sizes : ndarray of shape (n_groups,)
-    titles : list, default=None
-        What the attributes are called.
-
-    Returns
-    -------
-    report : FeasibilityReport
-    """
-    if report.feasible:
-        return report
-    reasons = _reasons_of_sizes(limits, float(np.sum(group_sizes)))
-    for a, own in enumerate(limits):
-        of = "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
-        reasons += _reasons_of_shares(own, of)
-    return replace(report, message=" ".join([*reasons, report.message]))
-
-
-def _reasons_of_sizes(limits, total):
-    least = np.max([own.least for own in limits], axis=0).sum()
-    greatest = np.min([own.greatest for own in limits], axis=0).sum()
-    reasons = []
-    if least > total * (1.0 + SUM_ERROR):
-        reasons.append(f"min_size of all clusters sums to {least:g}, more than {total:g} rows.")
-    if greatest < total * (1.0 - SUM_ERROR):
-        reasons.append(f"max_size of all clusters sums to {greatest:g}, less than {total:g} rows.")
-    return reasons
-
-
-def _reasons_of_shares(limits, of):
-    lowest, highest = limits.lower.sum(axis=1), limits.upper.sum(axis=1)
-    reasons = []
-    for wrong, sums, name, relation in (
-        (lowest > 1.0 + SUM_ERROR, lowest, "lower", "more"),
-        (highest < 1.0 - SUM_ERROR, highest, "upper", "less"),
-    ):
-        if wrong.any():
-            l = int(np.argmax(wrong))
-            where = "every cluster" if wrong.all() and np.ptp(sums) < SUM_ERROR else f"cluster {l}"
-            reasons.append(
-                f"The {name} shares{of} in {where} sum to {sums[l]:.6g}, {relation} than 1: no "
-                "row can be there."
-            )
-    return reasons
 
 
 # What the user gives, as tables.

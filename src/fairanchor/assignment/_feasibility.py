@@ -10,6 +10,8 @@ from fairanchor.assignment._share_limits import LimitRows
 
 # Rows, as part of all, by which limits may be missed before they are called contradictory.
 LEAST_SLACK = 1e-7
+# Sums of shares this close to one, and of sizes to all rows, are equal.
+SUM_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,14 @@ def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
     else:
         limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
         codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
-        of = "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+        of = _of_attribute(a, limits, titles)
         share = getattr(limits[a], limit)[l, r]
         what = (
             f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
             f"{limit} share {share:.4g} of cluster {l}"
         )
-    message = (
+    reasons = _plain_reasons(limits, float(group_sizes.sum()), titles)
+    message = reasons + (
         f"No assignment of {rows} meets the limits. In the one that misses them least, {what} by "
         f"{_number(slack[worst])} rows{in_all}. Loosen this limit, or others of the same group or "
         "cluster."
@@ -105,6 +108,53 @@ def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
         False, message, table, None if a < 0 else a, l, group, limit,
         round(float(slack[worst]), 9), round(total, 9),
     )  # fmt: skip
+
+
+def _of_attribute(a, limits, titles):
+    return "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+
+
+def _plain_reasons(limits, total, titles):
+    """Sentences on sums that cannot be right, if there are some.
+
+    Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
+    the user got wrong; the cell at which an assignment fails is only where that shows.
+    """
+    reasons = _reasons_of_sizes(limits, total)
+    for a, own in enumerate(limits):
+        reasons += _reasons_of_shares(own, _of_attribute(a, limits, titles))
+    return "".join(f"{reason} " for reason in reasons)
+
+
+def _reasons_of_sizes(limits, total):
+    least = np.max([own.least for own in limits], axis=0).sum()
+    greatest = np.min([own.greatest for own in limits], axis=0).sum()
+    sums = (
+        (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
+        (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
+    )
+    return [
+        f"{name} of all clusters sums to {_number(size)}, {relation} than {_number(total)} rows."
+        for is_wrong, name, size, relation in sums
+        if is_wrong
+    ]
+
+
+def _reasons_of_shares(limits, of):
+    lowest, highest = limits.lower.sum(axis=1), limits.upper.sum(axis=1)
+    reasons = []
+    for wrong, sums, name, relation in (
+        (lowest > 1.0 + SUM_ERROR, lowest, "lower", "more"),
+        (highest < 1.0 - SUM_ERROR, highest, "upper", "less"),
+    ):
+        if wrong.any():
+            l = int(np.argmax(wrong))
+            where = "every cluster" if wrong.all() and np.ptp(sums) < SUM_ERROR else f"cluster {l}"
+            reasons.append(
+                f"The {name} shares{of} in {where} sum to {sums[l]:.6g}, {relation} than 1: no "
+                "row can be there."
+            )
+    return reasons
 
 
 def _rows_of_group(group_sizes, is_in_group):
