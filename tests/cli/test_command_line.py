@@ -20,8 +20,8 @@ from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
 from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors, time_left
 
-# Their examples take minutes, or want the paper's tables.
-SLOW = {"demo", "reproduce"}
+# Its example takes minutes.
+SLOW = {"demo"}
 FIT = ("fit", "people.csv", "-k", "2", "--sensitive", "sex", "--id", "person", "--jobs", "1")
 
 

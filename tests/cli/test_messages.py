@@ -38,8 +38,6 @@ SHOWN_BY = {
     "tables/_read.py": READING,
     "tables/_roles.py": FITTING,
     "tables/_roles.py:_id_is_used": {"fit", "predict", "compare"},
-    "datasets/_fetch.py": {"reproduce"},
-    "reproduction": {"reproduce"},
 }
 # Named only where the columns are chosen, as the function itself decides.
 ONLY_WHEN = {("tables/_preprocessing.py:_require", "exclude"): FITTING}
@@ -73,9 +71,9 @@ def is_used(path):
 
 def named_options():
     """Module, function, option and the word after it, wherever a message names an option."""
-    folders = [ROOT / name for name in ("cli", "tables", "reproduction")]
+    folders = [ROOT / name for name in ("cli", "tables")]
     files = [path for folder in folders for path in sorted(folder.glob("*.py")) if is_used(path)]
-    for path in [*files, ROOT / "_files.py", ROOT / "datasets" / "_fetch.py"]:
+    for path in [*files, ROOT / "_files.py"]:
         module = path.relative_to(ROOT).as_posix()
         for function, text in strings_of(ast.parse(path.read_text(encoding="utf-8"))):
             for option, value in OPTION.findall(text):

@@ -10,7 +10,6 @@ import pytest
 from fairanchor import datasets
 from fairanchor.datasets import _fetch
 from fairanchor.report import _write as report_write
-from fairanchor.reproduction import _store
 from fairanchor.tables import check_output, replacing
 
 
@@ -131,7 +130,6 @@ def write_dataset(path):
 WRITERS = {
     "tables": write,
     "report": lambda path: report_write.write_text(path, "new"),
-    "reproduction": lambda path: _store.write_text(path, "new"),
     "datasets": write_dataset,
 }
 

@@ -15,7 +15,6 @@ COMMANDS = {
     "audit": "fairanchor.cli._audit",
     "compare": "fairanchor.cli._compare",
     "demo": "fairanchor.cli._demo",
-    "reproduce": "fairanchor.cli._reproduce",
 }
 
 

@@ -12,18 +12,12 @@ EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 
 
 @contextmanager
-def errors_as_one_line(interrupted="Interrupted: no file is left half-written."):
-    """Run a command with the exit codes that the help promises.
-
-    Parameters
-    ----------
-    interrupted : str
-        What to say after Ctrl-C.
-    """
+def errors_as_one_line():
+    """Run a command with the exit codes that the help promises."""
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"\n{interrupted}", err=True)
+        click.echo("\nInterrupted: no file is left half-written.", err=True)
         sys.exit(INTERRUPTED)
     except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         # The last is a reader of our output that has gone, as head does: click ends silently.

@@ -219,8 +219,7 @@ def _cache(remote, home):
 def _not_found(remote, home):
     return (
         f"There is no copy of {remote.source.name} in {home}: expected {_expected(remote)}. "
-        f"Download it from {remote.url}, or allow the download (download_if_missing=True; on the "
-        "command line, leave out --data)."
+        f"Download it from {remote.url}, or allow the download (download_if_missing=True)."
     )
 
 
