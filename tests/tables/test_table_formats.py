@@ -223,6 +223,16 @@ def test_a_bad_file_is_refused_with_the_reason(tmp_path, case):
         read_all(tmp_path / name)
 
 
+def test_a_lack_of_memory_is_reported_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def read(self, **options):
+        raise pa.ArrowMemoryError("malloc of size 1152921504606846976 failed")
+
+    (tmp_path / "t.parquet").write_bytes(as_parquet(TABLE))
+    monkeypatch.setattr(parquet.ParquetFile, "read", read)
+    with pytest.raises(MemoryError, match=r"t\.parquet could not be read .* or it is damaged"):
+        read_all(tmp_path / "t.parquet")
+
+
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no file"):
         open_table(tmp_path / "none.csv")
