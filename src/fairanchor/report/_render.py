@@ -48,7 +48,7 @@ def render(run: RunSummary) -> str:
     scene = Scene.of(run)
     results = {title: panel(scene) for title, panel in PANELS.items()}
     panels = [result for result in results.values() if isinstance(result, Panel)]
-    css = _text("report.css") + "\n" + scene.sheet.rules() + "\n"
+    css = _text("report.css")
     return environment.from_string(_text("report.html")).render(
         title=display_name(run.title),
         css=css,
