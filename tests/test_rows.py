@@ -8,7 +8,6 @@ from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fairanchor.rows import BLOCK_ROWS, MemoryRows
-from fairanchor.rows import _memory as memory
 
 SIZES = [1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 40 * BLOCK_ROWS + 17]
 
@@ -183,12 +182,3 @@ def test_a_subset_without_rows_can_be_swept(n_jobs):
     written = np.empty((0, 3))
     empty.map(lambda block, out: out.fill(1.0), [written])
     assert_array_equal(empty.group_sizes, [0, 0, 0, 0])
-
-
-def test_threads_that_could_not_begin_are_refused(monkeypatch):
-    """Python waits without end for a thread that has no memory to begin."""
-    monkeypatch.setattr(memory, "THREAD_BYTES", 2**60)
-    rows = make_rows(9 * BLOCK_ROWS, n_jobs=2)
-    with pytest.raises(MemoryError, match=r"2 threads need .* MB to begin with.*n_jobs=1"):
-        rows.sum(lambda block: (np.ones(1),))
-    assert make_rows(9 * BLOCK_ROWS, n_jobs=1).sum(lambda block: (np.ones(1),))[0] == 9

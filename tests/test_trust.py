@@ -209,15 +209,6 @@ def test_where_no_file_system_can_be_mounted_the_figures_say_so(tmp_path, monkey
     assert list(tally.endings) == ["skipped: there is no program that mounts file systems"]
 
 
-def test_too_little_memory_leaves_the_old_files_and_says_so_in_one_line(scene_of):
-    scene = scene_of(20_000)
-    ended = scene.run(children.command_with_little_memory, 0)
-    assert ended.code == 1, ended.said
-    assert interruptions.ill_mannered("run", ended) == []
-    assert "not enough memory" in ended.said
-    assert scene.wrong() == []
-
-
 def test_a_killed_run_goes_on_to_the_labels_of_an_undisturbed_one(tmp_path):
     tally = interruptions.resumed_runs(tmp_path, 1, rows=3_000)
     assert tally.violations == []
@@ -250,11 +241,3 @@ def test_a_quick_run_of_the_script_leaves_its_figures(tmp_path, capsys):
     assert all(record["violations"] == 0 for record in document["records"])
     assert str(tmp_path) not in json.dumps(document)
     assert "violations" in capsys.readouterr().out
-
-
-def test_the_page_has_the_figures_of_the_results():
-    root = Path(__file__).parents[1]
-    records = json.loads((root / "benchmarks" / "results" / "trust.json").read_text())["records"]
-    assert {record["part"] for record in records} == set(trust.PARTS)
-    assert sum(record["violations"] for record in records) == 0
-    assert trust.page_table(records) in (root / "docs" / "trust.md").read_text()

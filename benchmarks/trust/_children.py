@@ -92,14 +92,6 @@ def command_in_chunks(chunk_rows, *arguments):
     command_line(*arguments)
 
 
-def command_with_little_memory(extra_bytes, *arguments):
-    """`command_line` that may take no more than so much memory beyond what is taken already."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + extra_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    command_line(*arguments)
-
-
 def command_with_small_files(largest, *arguments):
     """`command_line` whose files cannot grow beyond a size, as on a disk that is full there."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))

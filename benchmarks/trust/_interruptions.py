@@ -1,4 +1,4 @@
-"""Runs of ``fairanchor fit`` that are killed, short of disk or short of memory."""
+"""Runs of ``fairanchor fit`` that are killed or short of disk."""
 
 import os
 import random
@@ -23,7 +23,6 @@ CHUNK_ROWS = 400
 ENDINGS = {0: "finished", 1: "refused in one line"}
 MEGABYTE = 2**20
 # Enough for the tables of these runs, and more.
-MOST_EXTRA = 200 * MEGABYTE
 
 
 @dataclass
@@ -175,21 +174,6 @@ def full_file_systems(scene, number, seed=0):
         ended = scene.run(children.command_line)
         tally.count(ENDINGS.get(ended.code, f"exit code {ended.code}"))
         title = f"run {k}, {left:,} bytes"
-        tally.violations += [f"{title}: {wrong}" for wrong in scene.wrong()]
-        tally.violations += ill_mannered(title, ended)
-        if scene.sweep():
-            tally.violations.append(f"{title}: a temporary file is left")
-    return tally
-
-
-def little_memory(scene, number, seed=0):
-    """From no memory at all beyond what the process has to more than enough, at random."""
-    rng, tally = random.Random(seed), Tally.empty()
-    for k in range(number):
-        extra = int(rng.uniform(0, 1) ** 2 * MOST_EXTRA)
-        ended = scene.run(children.command_with_little_memory, extra)
-        tally.count(ENDINGS.get(ended.code, f"exit code {ended.code}"))
-        title = f"run {k}, {extra:,} bytes"
         tally.violations += [f"{title}: {wrong}" for wrong in scene.wrong()]
         tally.violations += ill_mannered(title, ended)
         if scene.sweep():

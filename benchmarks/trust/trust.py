@@ -6,8 +6,8 @@
 
 The parts: ``inputs`` (tables of every kind for every estimator), ``tables``, ``models`` and
 ``checkpoints`` (damaged and forged files), ``kills`` (SIGKILL at random moments of ``fairanchor
-fit``), ``resumed`` (runs that are killed and resumed), ``disk`` and ``memory`` (too little of
-either). Every violation is printed, and the exit code is 1 if there is one.
+fit``), ``resumed`` (runs that are killed and resumed), ``disk`` (too
+little of it). Every violation is printed, and the exit code is 1 if there is one.
 """
 
 import sys
@@ -37,7 +37,6 @@ SIZES = {
     "kills": (6, 200),
     "resumed": (1, 10),
     "disk": (4, 40),
-    "memory": (4, 30),
 }
 
 
@@ -174,7 +173,7 @@ def try_tables(folder, number):
     tally = Tally.empty()
     for name, content in fuzzing.forged_tables(folder / "trap"):
         forge(fuzzing.read_table, folder, name, [content], tally)
-    yield record("tables", "forged tables: bombs, pickles", tally, number)
+    yield record("tables", "forged tables: pickles", tally, number)
 
 
 def forge(read, folder, name, contents, tally):
@@ -254,11 +253,6 @@ def on_tiny_disk(folder, number):
         return Tally(0, {f"skipped: {reason}": 0}, [])
 
 
-def try_memory(folder, number):
-    tally = interruptions.little_memory(interruptions.Scene(folder, rows=300_000), number)
-    yield record("memory", "too little memory for fairanchor fit", tally, number)
-
-
 PARTS = {
     "inputs": try_inputs,
     "tables": try_tables,
@@ -267,7 +261,6 @@ PARTS = {
     "kills": try_kills,
     "resumed": try_resumed,
     "disk": try_disk,
-    "memory": try_memory,
 }
 
 

@@ -5,6 +5,7 @@ command line's ``--help`` do not pay for numba and scikit-learn.
 """
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -28,11 +29,11 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*__all__, "__version__"]

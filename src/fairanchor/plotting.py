@@ -9,6 +9,7 @@ from fairanchor._plots._methods import plot_comparison, plot_price_of_fairness
 from fairanchor._plots._path import plot_clusters_path, plot_fairness_path
 from fairanchor._plots._rows import Plane, plot_anchors, plot_embedding, plot_profiles
 from fairanchor._plots._solver import plot_convergence
+from fairanchor._typing import Table
 
 __all__ = [
     "plot_anchors",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-def principal_plane(X):
+def principal_plane(X: Table) -> Plane:
     """The plane in which rows differ most, to draw several pictures alike.
 
     Parameters

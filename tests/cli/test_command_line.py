@@ -9,7 +9,6 @@ import resource
 import shlex
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from click.testing import CliRunner
 from fairanchor import AnchorFairClustering
 from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
-from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors, time_left
 
 # Its example takes minutes.
 SLOW = {"demo"}
@@ -172,47 +170,15 @@ def test_progress_is_shown_on_a_terminal_only(folder, run):
     assert "\x1b" not in elsewhere
 
 
-def test_a_terminal_is_told_how_long_a_step_will_take():
-    step = "with run.step('fit', 'Clustering', expected=42.4): pass"
-    assert "about 42 s left" in output_on_a_terminal(step=step)
-    assert "left" not in output_on_a_terminal()
-
-
-@pytest.mark.parametrize(
-    ("expected", "elapsed", "words"),
-    [
-        (10.0, 2.0, "about 8 s left"),
-        (600.0, 60.0, "about 9 min left"),
-        (10.0, 9.5, "nearly done"),
-        (10.0, 12.0, "nearly done"),
-        (10.0, 17.0, "longer than expected"),
-    ],
-)
-def test_time_left_is_said_roughly_and_never_negative(expected, elapsed, words):
-    assert time_left(expected, elapsed) == words
-
-
-def test_expected_times_grow_with_the_work(tmp_path):
-    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
-    small.write_text("number\n1\n")
-    large.write_text("number\n" + "1\n" * 200_000)
-    assert seconds_to_read(str(tmp_path / "none.csv")) is None
-    assert seconds_to_read(str(small)) < seconds_to_read(str(large))
-    few, many = (
-        SimpleNamespace(X=np.empty((n, 3)), grouping=SimpleNamespace(sizes=np.array([n, n])))
-        for n in (10, 10_000_000)
-    )
-    assert seconds_to_fit(few, 5) < 2.0
-    assert seconds_to_fit(few, 5) < seconds_to_fit(many, 5) < seconds_to_fit(many, 50)
-    assert solved_anchors(many, 5, "fair_kmeans") == 0
-    anchors = solved_anchors(many, 5, "spfc")
-    assert anchors == 40
-    assert solved_anchors(many, 5, "spfc", 1000) == 1000
-    # A sample is solved where a refinement follows, whatever the clusterer is.
-    assert solved_anchors(many, 5, "spfc", refine=3) == 0
-    assert solved_anchors(many, 5, "fair_kmeans", refine=0) == 40
-    assert solved_anchors(many, 5, "fair_kmeans", every_row=True) == 40
-    assert seconds_to_fit(many, 5) < seconds_to_fit(many, 5, anchors)
+def test_passes_over_chunks_are_counted_on_a_terminal():
+    step = """
+with run.passes('fit', 'Clustering') as show:
+    for done in range(1, 4):
+        show('first pass', done, 3)
+"""
+    shown = output_on_a_terminal(step=step)
+    assert "Clustering: first pass" in shown
+    assert "3/3" in shown
 
 
 def test_no_color_is_respected():

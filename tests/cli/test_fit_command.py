@@ -302,7 +302,7 @@ def test_an_unclosed_quote_loses_no_row_silently(folder, run):
     (folder / "odd.csv").write_text("\n".join(lines) + "\n")
     for options in ([], ["--exclude", "job"]):
         result = run("fit", "odd.csv", *BASIC[2:], *options, "-o", "a.csv", code=1)
-        assert "a quote that opens in line 101 is not closed" in result.stderr
+        assert "Check that every quote in this row is closed" in result.stderr
     assert not (folder / "a.csv").exists()
 
 

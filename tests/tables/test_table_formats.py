@@ -159,12 +159,19 @@ def test_types_of_a_csv_file_are_decided_by_all_its_rows(tmp_path):
     assert table.num_rows == 600_001
 
 
-def test_a_column_that_is_not_read_may_have_line_breaks_in_quotes(tmp_path):
+def test_line_breaks_are_accepted_in_columns_that_are_not_read(tmp_path):
     (tmp_path / "t.csv").write_text('a,note\n1,"x, y\nand, z\n"\n2,z\n')
     source = open_table(tmp_path / "t.csv")
     assert source.read(["a"])["a"].to_pylist() == [1, 2]
-    with pytest.raises(ValueError, match="the column 'note' that begins in line 2 goes on to .* 4"):
+    with pytest.raises(ValueError, match="column 'note' in row 0 .* contains a line break: 'x, y"):
         source.read(["a", "note"])
+
+
+@pytest.mark.parametrize("closed", ["", '"'])
+def test_an_unclosed_quote_does_not_hide_rows(tmp_path, closed):
+    (tmp_path / "t.csv").write_text(f'age,sex\n1,m\n2,"f\n3,m\n4,f{closed}\n5,m\n')
+    with pytest.raises(ValueError, match="'sex' in row 1 .* A quote before it is probably not"):
+        open_table(tmp_path / "t.csv").read(["age", "sex"])
 
 
 def test_missing_values_of_text_are_missing_unless_quoted(tmp_path):
@@ -179,7 +186,8 @@ REFUSED = {
     "header only": ("t.csv", b"a,b\n", "has columns but no rows"),
     "semicolons": ("t.csv", b"a;b;sex\n1;2;f\n", "semicolon between values. Use --delimiter ';'"),
     "tabs": ("t.csv", b"a\tb\n1\t2\n", "Use --delimiter tab"),
-    "uneven rows": ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
+    "uneven rows": ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3.*--delimiter"),
+    "open quote": ("t.csv", b'a,b\n1,2\n"1,2\n', "Expected 2 columns, got 1.*every quote"),
     "repeated names": ("t.csv", b"a,b,a\n1,2,3\n", "more than one column called 'a'"),
     "not UTF-8": (
         "t.csv",
@@ -213,6 +221,16 @@ def test_a_bad_file_is_refused_with_the_reason(tmp_path, case):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_all(tmp_path / name)
+
+
+def test_a_lack_of_memory_is_reported_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def read(self, **options):
+        raise pa.ArrowMemoryError("malloc of size 1152921504606846976 failed")
+
+    (tmp_path / "t.parquet").write_bytes(as_parquet(TABLE))
+    monkeypatch.setattr(parquet.ParquetFile, "read", read)
+    with pytest.raises(MemoryError, match=r"t\.parquet could not be read .* or it is damaged"):
+        read_all(tmp_path / "t.parquet")
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

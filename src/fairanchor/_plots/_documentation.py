@@ -1,6 +1,10 @@
 """Parts of documentation that several pictures share, written once."""
 
 import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 SHARED = {
     "{clustering}": """\
@@ -33,7 +37,7 @@ ax : matplotlib Axes
 }
 
 
-def completed(function):
+def completed(function: Documented) -> Documented:
     """The function itself, with the shared parts in its documentation in place of their names."""
     # Without docstrings (python -OO) there is nothing to complete.
     if function.__doc__:

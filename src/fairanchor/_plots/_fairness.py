@@ -1,5 +1,9 @@
 """Pictures of who is in which cluster."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fairanchor._plots._documentation import completed
@@ -20,12 +24,23 @@ from fairanchor._plots._tables import (
     fold_small_groups,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairanchor._typing import Clustering, Table, Weights
+
 # Narrower parts of a bar hold no number.
 LEAST_LABELLED_SHARE = 0.1
 
 
 @completed
-def plot_composition(clustering, sensitive_features=None, *, sample_weight=None, ax=None):
+def plot_composition(
+    clustering: Clustering,
+    sensitive_features: Table | None = None,
+    *,
+    sample_weight: Weights = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Composition of each cluster, below that of the population.
 
     Dashed lines carry the population's boundaries down: in a proportional clustering all bars
@@ -77,7 +92,13 @@ def composition_height(composition):
 
 
 @completed
-def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=None):
+def plot_balance(
+    clustering: Clustering,
+    sensitive_features: Table | None = None,
+    *,
+    sample_weight: Weights = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Balance of each cluster, and the largest balance that any clustering of the rows can have.
 
     The balance of a cluster is its smallest group over its largest; that of the clustering is
@@ -116,7 +137,7 @@ def plot_balance(clustering, sensitive_features=None, *, sample_weight=None, ax=
     ax.set_yticks(places, [tick_name(whole.clusters[l]) for l in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlim(0, 1.1 * max(bound, values[shown].max()))
-    ax.xaxis.get_major_locator().set_params(nbins=5)
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("balance (smallest group / largest group)")
     ax.set_ylabel("cluster")
     return tidy(ax, grid="x")

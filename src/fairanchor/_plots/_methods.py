@@ -1,6 +1,9 @@
 """Pictures of what fairness costs."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +20,23 @@ from fairanchor._plots._style import (
     tidy,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
 # A price of a few per mille should not look like a cliff.
 LEAST_SPAN = 0.05
 
 
 @completed
-def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
+def plot_price_of_fairness(
+    costs: ArrayLike,
+    balances: ArrayLike,
+    *,
+    names: Sequence[Any] | None = None,
+    bound: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Extra cost of each clustering over the first one, against its balance.
 
     Parameters
@@ -45,16 +59,16 @@ def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
     >>> [round(float(value), 4) for value in ax.lines[0].get_ydata()]
     [0.0, 0.05]
     """
-    costs, balances = _check_points(costs, balances)
-    names = check_names(names, "names", len(costs), "costs")
-    extra = _relative(costs, costs[0]) - 1.0
+    prices, shares = _check_points(costs, balances)
+    names = check_names(names, "names", len(prices), "costs")
+    extra = _relative(prices, prices[0]) - 1.0
     ax = axes_or_new(ax)
-    order = np.argsort(balances, kind="stable")
-    ax.plot(balances[order], extra[order], "o-", color=series_color(0), linewidth=1.2)
+    order = np.argsort(shares, kind="stable")
+    ax.plot(shares[order], extra[order], "o-", color=series_color(0), linewidth=1.2)
     for position, name in enumerate(names or ()):
-        _name_point(ax, name, balances, extra, position)
+        _name_point(ax, name, shares, extra, position)
     _draw_bound(ax, bound)
-    _widen(ax, balances if bound is None else [*balances, bound], extra)
+    _widen(ax, shares if bound is None else [*shares, bound], extra)
     ax.yaxis.set_major_formatter("{x:+.1%}")
     ax.set_xlabel("balance of the worst cluster")
     ax.set_ylabel("extra cost")
@@ -62,7 +76,13 @@ def plot_price_of_fairness(costs, balances, *, names=None, bound=None, ax=None):
 
 
 @completed
-def plot_comparison(results, *, bound=None, reference=None, ax=None):
+def plot_comparison(
+    results: Sequence[Mapping[str, Any]],
+    *,
+    bound: float | None = None,
+    reference: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Methods side by side: cost against balance, with their times in the legend.
 
     Parameters

@@ -1,5 +1,9 @@
 """Pictures of the cost-fairness curve, and of costs over the number of clusters."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fairanchor._fairness_path import check_path
@@ -13,6 +17,11 @@ from fairanchor._plots._style import (
     tidy,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairanchor._fairness_path import FairnessPath
+
 # Of the span of the costs: a curve that hardly falls should not look like a cliff.
 LEAST_SPAN = 0.05
 # Points nearer to each other than this part of the axes would have names on top of each other.
@@ -20,7 +29,7 @@ NAME_DISTANCE = 0.05
 
 
 @completed
-def plot_fairness_path(path, *, ax=None):
+def plot_fairness_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     """Cost of each clustering of a path against how near it is to exact proportions.
 
     Beside the points are their tolerances. The cost of the loosest one is 1. Separate attributes
@@ -68,7 +77,7 @@ def plot_fairness_path(path, *, ax=None):
 
 
 @completed
-def plot_clusters_path(path, *, ax=None):
+def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     """Cost over the number of clusters, with limits and without.
 
     The cost without limits of the fewest clusters is 1. Below each number of clusters are the

@@ -1,6 +1,9 @@
 """Pictures of where clusters and anchors are, and of what makes a cluster different."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +20,14 @@ from fairanchor._plots._style import (
 )
 from fairanchor._plots._tables import fitted
 from fairanchor._sampling import GOLDEN_RATIO, spread_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from fairanchor._typing import Clustering, Table
 
 MAX_POINTS = 1500
 ROWS_FOR_PLANE = 20_000
@@ -46,7 +57,7 @@ class Plane:
     explained: np.ndarray
 
     @classmethod
-    def of(cls, X):
+    def of(cls, X: Table) -> Plane:
         """The plane of at most 20,000 rows, taken at a fixed rule from all."""
         X = check_matrix(X, "X")
         X = X[spread_sample(len(X), ROWS_FOR_PLANE)]
@@ -60,7 +71,7 @@ class Plane:
         total = max(float(np.trace(covariance)), np.finfo(float).tiny)
         return cls(center, directions, np.clip(values[::-1][:2], 0.0, None) / total)
 
-    def project(self, X):
+    def project(self, X: np.ndarray) -> np.ndarray:
         """Coordinates of rows; a single feature is spread along a second axis to be visible."""
         points = (X - self.center) @ self.directions.T
         if points.shape[1] == 1:
@@ -70,7 +81,15 @@ class Plane:
 
 
 @completed
-def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_names=None, ax=None):
+def plot_embedding(
+    X: Table,
+    labels: Clustering,
+    *,
+    plane: Plane | None = None,
+    max_points: int = MAX_POINTS,
+    cluster_names: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The rows in the plane of their first two principal components, coloured by cluster.
 
     Of more than ``max_points`` rows, so many are drawn: one from each of equally long stretches
@@ -120,7 +139,15 @@ def plot_embedding(X, labels, *, plane=None, max_points=MAX_POINTS, cluster_name
 
 
 @completed
-def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=None):
+def plot_anchors(
+    anchors: Any,
+    labels: ArrayLike | None = None,
+    masses: ArrayLike | None = None,
+    *,
+    X: Table | None = None,
+    plane: Plane | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The anchors, coloured by cluster, with areas like the rows they stand for.
 
     Parameters
@@ -164,7 +191,8 @@ def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=No
     for cluster in np.unique(labels):
         own = labels == cluster
         ax.scatter(
-            *points[own].T,
+            points[own, 0],
+            points[own, 1],
             s=areas[own],
             color=series_color(cluster),
             marker=marker_of(cluster),
@@ -178,8 +206,14 @@ def plot_anchors(anchors, labels=None, masses=None, *, X=None, plane=None, ax=No
 
 @completed
 def plot_profiles(
-    X, labels, *, feature_names=None, cluster_names=None, max_features=MAX_FEATURES, ax=None
-):
+    X: Table,
+    labels: Clustering,
+    *,
+    feature_names: Sequence[Any] | None = None,
+    cluster_names: Sequence[Any] | None = None,
+    max_features: int = MAX_FEATURES,
+    ax: Axes | None = None,
+) -> Axes:
     """Which features make a cluster different: its means, in standard deviations from all rows'.
 
     Parameters

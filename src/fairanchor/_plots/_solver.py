@@ -1,5 +1,9 @@
 """Picture of how the solver came to its answer."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from fairanchor._plots._documentation import completed
@@ -12,9 +16,17 @@ from fairanchor._plots._style import (
 )
 from fairanchor._plots._tables import fitted
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @completed
-def plot_convergence(history, *, tolerance=None, ax=None):
+def plot_convergence(
+    history: Any | list[dict[str, Any]],
+    *,
+    tolerance: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Largest error of a cell's mass after each sweep over the rows, in rows.
 
     Parameters
@@ -48,7 +60,7 @@ def plot_convergence(history, *, tolerance=None, ax=None):
     if tolerance is not None and tolerance > 0:
         line = ax.axhline(tolerance, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
         legend_above(ax, [line], [f"tolerance: {tolerance:.3g} rows"])
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("sweep over the rows")
     ax.set_ylabel("error, in rows")
     return tidy(ax, grid="y")

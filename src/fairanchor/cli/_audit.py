@@ -24,7 +24,6 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
-from fairanchor.cli._progress import seconds_to_read
 from fairanchor.cli._targets import check_targets_options, targets_options
 
 MOST_CELLS = 20_000_000
@@ -96,7 +95,7 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     inputs = [labels, options["data"], options["targets"]]
     check_outputs(None, report, force=force, inputs=inputs)
     _check_request(labels, report, options)
-    with run.step("read", f"Reading {show_source(labels)}", expected=seconds_to_read(labels)):
+    with run.step("read", f"Reading {show_source(labels)}"):
         clusters, groups, columns, n_without = _load(labels, options)
     if n_without:
         run.say(f"Not counted: {count_rows(n_without)} without a cluster or a group.")

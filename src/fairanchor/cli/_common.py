@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 import click
 
 from fairanchor.cli._errors import printable
-from fairanchor.cli._progress import draws, pass_bars, step_bar
+from fairanchor.cli._progress import draws, pass_bars, step_spinner
 from fairanchor.tables._wording import counted
 
 NOT_CONVERGED = 3
@@ -207,11 +207,8 @@ class Run:
             click.echo("\n".join(map(printable, message.split("\n"))), err=True)
 
     @contextmanager
-    def step(self, name, description, *, expected=None, bar=True):
-        """Time a part of the work; on a terminal, show that it goes on; repeat its warnings.
-
-        With the ``expected`` number of seconds also how long it still takes.
-        """
+    def step(self, name, description, *, spinner=True):
+        """Time a part of the work, show a spinner on a terminal, and repeat its warnings."""
         start = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -219,7 +216,7 @@ class Run:
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             try:
-                with self._bar(description, expected) if bar else nullcontext():
+                with self._spinner(description) if spinner else nullcontext():
                     yield
             finally:
                 self.timings[name] = round(time.perf_counter() - start, 4)
@@ -231,7 +228,7 @@ class Run:
 
         On a terminal every pass has a bar, elsewhere it is a line when it ends.
         """
-        with self.step(name, description, bar=False):
+        with self.step(name, description, spinner=False):
             if self.quiet:
                 yield None
             elif draws(sys.stderr):
@@ -245,10 +242,10 @@ class Run:
             self.warnings.append(message)
             click.echo(f"Warning: {printable(message)}", err=True)
 
-    def _bar(self, description, expected):
+    def _spinner(self, description):
         if self.quiet or not draws(sys.stderr):
             return nullcontext()
-        return step_bar(description, expected)
+        return step_spinner(description)
 
 
 def print_result(lines):

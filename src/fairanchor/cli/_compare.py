@@ -30,7 +30,6 @@ from fairanchor.cli._comparison import (
     write_records,
 )
 from fairanchor.cli._path import check_path_options, compare_path
-from fairanchor.cli._progress import seconds_to_fit, seconds_to_read, solved_anchors
 from fairanchor.cli._targets import attributes_option
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -110,7 +109,7 @@ def compare(
     run = Run(quiet)
     check_outputs(None, output, table, force=force, inputs=[source])
     _check_files(output, table)
-    with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
+    with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     run.say(
         f"{show_source(source)}: {count_rows(len(loaded.X))}, {loaded.preprocessing.describe()}."
@@ -151,19 +150,11 @@ def _run_all(run, methods, loaded, options):
         warm_up(methods, seed)
     records = []
     for method in methods:
-        expected = seconds_to_fit(loaded, n_clusters, _solved_anchors(method, loaded, n_clusters))
         title = f"{method} ({len(records) + 1} of {len(methods)})"
-        with run.step(method, title, expected=expected):
+        with run.step(method, title):
             records.append(measured(method, loaded, n_clusters, seed, jobs))
     relate_costs(records)
     return records
-
-
-def _solved_anchors(method, loaded, n_clusters):
-    """None of plain and of fair k-means, which have no anchors."""
-    if not method.startswith("anchors+"):
-        return 0
-    return solved_anchors(loaded, n_clusters, method.removeprefix("anchors+"))
 
 
 def _summary(source, loaded, options, records, run):

@@ -26,13 +26,6 @@ from fairanchor.cli._common import (
     table_options,
 )
 from fairanchor.cli._fit_folder import check_no_engine, engine_options, fit_folder
-from fairanchor.cli._progress import (
-    seconds_to_fit,
-    seconds_to_read,
-    seconds_to_report,
-    seconds_to_write,
-    solved_anchors,
-)
 from fairanchor.cli._targets import (
     attribute_lines,
     attributes_of,
@@ -163,24 +156,21 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     check_outputs(output, model, report, force=force, inputs=[source, options["targets"]])
     _check_request(output, report, options)
 
-    with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
+    with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     _say_what_was_read(run, source, loaded)
-    given = (options["n_clusters"], options["clusterer"], options["n_anchors"], options["refine"])
-    anchors = solved_anchors(loaded, *given, every_row=options["soft"])
-    expected = seconds_to_fit(loaded, options["n_clusters"], anchors)
-    with run.step("fit", f"Clustering {count_rows(len(loaded.X))}", expected=expected):
+    with run.step("fit", f"Clustering {count_rows(len(loaded.X))}"):
         estimator = new_estimator(loaded.preprocessing, options, *fairness_of(loaded, options))
         estimator.fit(loaded.X, sensitive_features=sensitive_columns(loaded, options))
     summary = summary_of(source, loaded, estimator, options, run)
 
     if output is not None:
-        with run.step("write", f"Writing {output}", expected=seconds_to_write(len(loaded.X))):
+        with run.step("write", f"Writing {output}"):
             _write_labels(output, loaded, estimator, options, force)
     if model is not None:
         save(estimator, loaded, model, force)
     if report is not None:
-        with run.step("report", f"Writing {report}", expected=seconds_to_report(*loaded.X.shape)):
+        with run.step("report", f"Writing {report}"):
             _write_report(report, source, loaded, estimator, options, run, force)
     finish(run, summary, {"labels": output, "model": model, "report": report}, as_json)
 

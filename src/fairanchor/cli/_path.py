@@ -6,11 +6,8 @@ import click
 
 from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result, show_name
 from fairanchor.cli._comparison import head_of_summary, named_columns, named_groups, write_records
-from fairanchor.cli._progress import seconds_to_fit
 from fairanchor.cli._targets import refuse_merged_attributes
 
-# What a tolerance takes, with its starts, against a fit that begins at anchors.
-FITS_PER_TOLERANCE = 4
 # Part of the cost within which cost and bound differ by rounding only.
 ROUNDING = 1e-12
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
@@ -75,9 +72,7 @@ def _path(run, loaded, options, tolerances):
     groups = named_groups(loaded.grouping)
     if options["attributes"] == "separate":
         groups = named_columns(loaded.grouping, loaded.preprocessing.groups.columns)
-    n_fits = len(set(tolerances))
-    expected = n_fits * FITS_PER_TOLERANCE * seconds_to_fit(loaded, options["n_clusters"])
-    with run.step("path", f"Fair k-means for {n_fits} tolerances", expected=expected):
+    with run.step("path", f"Fair k-means for {len(set(tolerances))} tolerances"):
         return fairness_path(
             loaded.X,
             groups,

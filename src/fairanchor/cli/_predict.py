@@ -21,7 +21,6 @@ from fairanchor.cli._common import (
     show_source,
     table_options,
 )
-from fairanchor.cli._progress import seconds_to_label, seconds_to_read, seconds_to_write
 from fairanchor.cli._targets import attribute_lines, attributes_of_new
 
 MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
@@ -75,7 +74,7 @@ def predict(model, source, output, as_json, force, quiet, **options):
     check_outputs(output, force=force, inputs=[source, model])
     if output is not None:
         check_format(output)
-    with run.step("read", f"Reading {show_source(source)}", expected=seconds_to_read(source)):
+    with run.step("read", f"Reading {show_source(source)}"):
         estimator = _load_model(model, options)
         loaded = _load(source, estimator, options)
         unknown = _unknown_groups(loaded, estimator)
@@ -84,10 +83,10 @@ def predict(model, source, output, as_json, force, quiet, **options):
             f"Left out: {count_rows(loaded.n_dropped)} with missing values; they get no cluster."
         )
     n_rows = len(loaded.X)
-    with run.step("predict", f"Labelling {count_rows(n_rows)}", expected=seconds_to_label(n_rows)):
+    with run.step("predict", f"Labelling {count_rows(n_rows)}"):
         labels, table = _label(estimator, loaded, options)
     if output is not None:
-        with run.step("write", f"Writing {output}", expected=seconds_to_write(n_rows)):
+        with run.step("write", f"Writing {output}"):
             _write(table, output, force)
     summary = _summary(source, model, loaded, estimator, labels, unknown, run)
     _say_composition(run, summary)

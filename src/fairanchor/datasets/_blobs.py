@@ -1,10 +1,13 @@
 """Small blobs whose groups are spread unevenly over the clusters."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_array
 
+from fairanchor._typing import Seed
 from fairanchor.datasets._checks import check_count
 from fairanchor.datasets._random import spawn_generators
 
@@ -17,16 +20,16 @@ target: the cluster, 0, 1, ... sensitive_features: the group.
 
 
 def make_fair_blobs(
-    n_samples=1000,
+    n_samples: int = 1000,
     *,
-    n_features=2,
-    centers=3,
-    group_shares=(0.7, 0.3),
-    skew=0.6,
-    cluster_std=1.0,
-    center_box=(-10.0, 10.0),
-    random_state=None,
-):
+    n_features: int = 2,
+    centers: int | ArrayLike = 3,
+    group_shares: ArrayLike | Mapping[Any, float] = (0.7, 0.3),
+    skew: float = 0.6,
+    cluster_std: float = 1.0,
+    center_box: tuple[float, float] = (-10.0, 10.0),
+    random_state: Seed = None,
+) -> Bunch:
     """Generate blobs in which the groups are unevenly spread over the clusters.
 
     Clustering the blobs by distance alone gives clusters whose composition differs from
@@ -75,20 +78,20 @@ def make_fair_blobs(
     _check_real("cluster_std", cluster_std, 0.0, np.inf)
     names, shares = _check_shares(group_shares)
     center_generator, row_generator, order_generator = spawn_generators(random_state, 3)
-    centers = _check_centers(centers, n_features, center_box, center_generator)
+    middles = _check_centers(centers, n_features, center_box, center_generator)
 
-    counts = _cell_counts(n_samples, len(centers), shares, skew)
+    counts = _cell_counts(n_samples, len(middles), shares, skew)
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     order_generator.shuffle(cells)
     target, group = np.divmod(cells, len(shares))
-    noise = row_generator.standard_normal((n_samples, centers.shape[1]))
+    noise = row_generator.standard_normal((n_samples, middles.shape[1]))
     return Bunch(
-        data=centers[target] + cluster_std * noise,
+        data=middles[target] + cluster_std * noise,
         target=target,
         sensitive_features=names[group],
-        feature_names=[f"x{j}" for j in range(1, centers.shape[1] + 1)],
-        centers=centers,
-        n_clusters=len(centers),
+        feature_names=[f"x{j}" for j in range(1, middles.shape[1] + 1)],
+        centers=middles,
+        n_clusters=len(middles),
         DESCR=_DESCR,
     )
 

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
+from fairanchor._typing import Seed
 from fairanchor.datasets._checks import check_count
 from fairanchor.datasets._random import spawn_generators
 
@@ -24,7 +25,9 @@ target: a class of marital status, 0..4. sensitive_features: sex, 0 or 1.
 """
 
 
-def make_census(n_samples=N_ROWS, *, n_features=25, random_state=None):
+def make_census(
+    n_samples: int = N_ROWS, *, n_features: int = 25, random_state: Seed = None
+) -> Bunch:
     """Generate a table that looks to an algorithm like the 1990 census.
 
     Parameters

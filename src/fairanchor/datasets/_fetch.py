@@ -17,10 +17,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 from sklearn.datasets import fetch_file, get_data_home
 
 from fairanchor._files import replacing, write_bytes
+from fairanchor._typing import Path as PathName
 from fairanchor.datasets._local import bunch_from_table
 from fairanchor.datasets._remotes import (
     ADULT_REMOTE,
@@ -33,7 +35,13 @@ from fairanchor.datasets._remotes import (
 )
 
 
-def fetch_law_school(*, data_home=None, download_if_missing=True, return_X_y=False, as_frame=True):
+def fetch_law_school(
+    *,
+    data_home: PathName | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Fetch the Law School table (18,692 rows, 10 features, 2 groups, 2 clusters).
 
     Published with T. Le Quy et al., "A survey on datasets for fairness-aware machine
@@ -67,7 +75,13 @@ def fetch_law_school(*, data_home=None, download_if_missing=True, return_X_y=Fal
     return _fetch(LAW_SCHOOL_REMOTE, data_home, download_if_missing, return_X_y, as_frame)
 
 
-def fetch_credit_card(*, data_home=None, download_if_missing=True, return_X_y=False, as_frame=True):
+def fetch_credit_card(
+    *,
+    data_home: PathName | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Fetch the credit card clients (29,537 rows, 22 features, 2 groups, 5 clusters).
 
     UCI Machine Learning Repository, dataset 350, CC BY 4.0. Rows with ``PAY_0`` above 2 are
@@ -95,8 +109,12 @@ def fetch_credit_card(*, data_home=None, download_if_missing=True, return_X_y=Fa
 
 
 def fetch_bank_marketing(
-    *, data_home=None, download_if_missing=True, return_X_y=False, as_frame=True
-):
+    *,
+    data_home: PathName | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Fetch the bank marketing contacts (41,108 rows, 10 features, 3 groups, 2 clusters).
 
     UCI Machine Learning Repository, dataset 222, the file ``bank-additional-full.csv``,
@@ -124,7 +142,13 @@ def fetch_bank_marketing(
     return _fetch(BANK_MARKETING_REMOTE, data_home, download_if_missing, return_X_y, as_frame)
 
 
-def fetch_census1990(*, data_home=None, download_if_missing=True, return_X_y=False, as_frame=True):
+def fetch_census1990(
+    *,
+    data_home: PathName | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Fetch the US Census of 1990 (2,458,285 rows, 66 features, 2 groups, 5 clusters).
 
     UCI Machine Learning Repository, dataset 116, the discretised file
@@ -153,7 +177,13 @@ def fetch_census1990(*, data_home=None, download_if_missing=True, return_X_y=Fal
     return _fetch(CENSUS_REMOTE, data_home, download_if_missing, return_X_y, as_frame)
 
 
-def fetch_adult(*, data_home=None, download_if_missing=True, return_X_y=False, as_frame=True):
+def fetch_adult(
+    *,
+    data_home: PathName | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+) -> Any:
     """Fetch Adult (48,842 rows, 5 features, 2 groups, 2 clusters).
 
     UCI Machine Learning Repository, dataset 2, training and test part together, CC BY 4.0.

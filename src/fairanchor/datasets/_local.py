@@ -6,12 +6,14 @@ between a table and a user, whoever read the table.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
+
+from fairanchor._typing import Path as PathName
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,12 @@ class Source:
     filter_column: str | None = None
 
 
-def load_law_school(path, *, features=None, sensitive=None):
+def load_law_school(
+    path: PathName,
+    *,
+    features: Sequence[str] | None = None,
+    sensitive: str | Sequence[str] | None = None,
+) -> Bunch:
     """Load the Law School table (18,692 rows, 10 features, 2 groups, 2 clusters).
 
     Parameters
@@ -68,7 +75,12 @@ def load_law_school(path, *, features=None, sensitive=None):
     return _load(LAW_SCHOOL, path, features, sensitive)
 
 
-def load_credit_card(path, *, features=None, sensitive=None):
+def load_credit_card(
+    path: PathName,
+    *,
+    features: Sequence[str] | None = None,
+    sensitive: str | Sequence[str] | None = None,
+) -> Bunch:
     """Load the credit card clients (29,537 rows, 22 features, 2 groups, 5 clusters).
 
     Rows with ``PAY_0`` above 2 are left out: 463 of the 30,000 published ones.
@@ -91,7 +103,12 @@ def load_credit_card(path, *, features=None, sensitive=None):
     return _load(CREDIT_CARD, path, features, sensitive)
 
 
-def load_bank_marketing(path, *, features=None, sensitive=None):
+def load_bank_marketing(
+    path: PathName,
+    *,
+    features: Sequence[str] | None = None,
+    sensitive: str | Sequence[str] | None = None,
+) -> Bunch:
     """Load the bank marketing contacts (41,108 rows, 10 features, 3 groups, 2 clusters).
 
     Rows whose ``marital`` is "unknown" are left out: 80 of the 41,188 published ones.
@@ -114,7 +131,12 @@ def load_bank_marketing(path, *, features=None, sensitive=None):
     return _load(BANK_MARKETING, path, features, sensitive)
 
 
-def load_kdd_census_income(path, *, features=None, sensitive=None):
+def load_kdd_census_income(
+    path: PathName,
+    *,
+    features: Sequence[str] | None = None,
+    sensitive: str | Sequence[str] | None = None,
+) -> Bunch:
     """Load Census-Income (KDD) (299,285 rows, 7 features, 2 groups, 2 clusters).
 
     Parameters

@@ -6,11 +6,13 @@ of the row, so that groups are correlated with classes without being equal to th
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 from sklearn.utils import Bunch
 
+from fairanchor._typing import Seed
 from fairanchor.datasets._checks import check_count, check_option
 from fairanchor.datasets._random import spawn_generators
 
@@ -37,8 +39,13 @@ target: 1 and -1, the class. sensitive_features: 1 non-protected, 0 protected.
 
 
 def make_zafar(
-    n_samples=100_000, *, variant="features200", phi=np.pi / 4, shuffle=True, random_state=None
-):
+    n_samples: int = 100_000,
+    *,
+    variant: Literal["features200", "original"] = "features200",
+    phi: float = np.pi / 4,
+    shuffle: bool = True,
+    random_state: Seed = None,
+) -> Bunch:
     """Generate one of the two synthetic data sets known as Zafar.
 
     Parameters

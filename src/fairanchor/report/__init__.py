@@ -3,13 +3,14 @@
 It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
 """
 
+from fairanchor._typing import Path
 from fairanchor.report._collect import summarise_labels, summarise_run
 from fairanchor.report._summary import RunSummary
 
 __all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
 
 
-def render_report(run):
+def render_report(run: RunSummary) -> str:
     """The report of a run as the text of one HTML file.
 
     The file is complete: pictures are inline, a policy forbids it to load or run anything, and it
@@ -39,7 +40,7 @@ def render_report(run):
     return render(run)
 
 
-def write_report(path, run, *, force=False):
+def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     """Write the report of a run to a file, whole or not at all.
 
     Parameters

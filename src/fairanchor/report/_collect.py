@@ -1,15 +1,19 @@
 """From a fitted estimator, or from labels made by any tool, to a `RunSummary`."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairanchor._attributes import column_titles
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._groups import codes_of_known_groups, columns_of, encode_names
 from fairanchor._plots._tables import fitted
 from fairanchor._sensitive_names import in_fitted_order
+from fairanchor._typing import Table, Weights
 from fairanchor.metrics import clustering_cost
 from fairanchor.report._asked import (
     asked_of,
@@ -25,18 +29,18 @@ PLAIN_STARTS = 10
 
 
 def summarise_run(
-    estimator,
-    X,
+    estimator: Any,
+    X: Table,
     *,
-    sensitive_features,
-    sample_weight=None,
-    title=None,
-    feature_names=None,
-    plain_labels="fit",
-    timings=None,
-    warnings=None,
-    n_rows_left_out=0,
-):
+    sensitive_features: Table,
+    sample_weight: Weights = None,
+    title: str | None = None,
+    feature_names: Sequence[Any] | None = None,
+    plain_labels: Literal["fit"] | ArrayLike | None = "fit",
+    timings: Mapping[str, float] | None = None,
+    warnings: list[str] | None = None,
+    n_rows_left_out: int = 0,
+) -> RunSummary:
     """What a report needs to know of a fitted estimator.
 
     Parameters
@@ -90,16 +94,16 @@ def summarise_run(
         labels=labels,
         group_codes=_known_codes(sensitive_features, names, len(X), estimator),
         group_names=names,
-        sample_weight=sample_weight,
+        sample_weight=None if sample_weight is None else np.asarray(sample_weight),
         counts=estimator.counts_,
         targets=getattr(estimator, "targets_", None),
         asked=asked_of(estimator),
         request=request_of(estimator),
         features=X,
-        feature_names=feature_names,
+        feature_names=None if feature_names is None else list(feature_names),
         centers=getattr(estimator, "cluster_centers_", None),
         cost=clustering_cost(X, labels, sample_weight=sample_weight),
-        plain_labels=plain_labels,
+        plain_labels=None if plain_labels is None else np.asarray(plain_labels),
         plain_cost=_cost(X, plain_labels, sample_weight),
         anchors=getattr(estimator, "anchors_", None),
         anchor_labels=getattr(estimator, "anchor_labels_", None),
@@ -111,21 +115,21 @@ def summarise_run(
         n_rows_left_out=n_rows_left_out,
         converged=bool(getattr(estimator, "converged_", True)),
         n_graph_rows=getattr(estimator, "n_graph_rows_", None),
-        timings=timings or {},
+        timings=dict(timings or {}),
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
     )
 
 
 def summarise_labels(
-    labels,
+    labels: ArrayLike,
     *,
-    sensitive_features,
-    sample_weight=None,
-    targets=None,
-    attributes="intersection",
-    title="Audit of given labels",
-    missing="error",
-):
+    sensitive_features: Table,
+    sample_weight: Weights = None,
+    targets: float | FairnessTargets | Sequence[float | FairnessTargets] | None = None,
+    attributes: Literal["intersection", "separate"] = "intersection",
+    title: str = "Audit of given labels",
+    missing: Literal["error", "drop"] = "error",
+) -> RunSummary:
     """What a report needs to know of labels that any tool made.
 
     Parameters

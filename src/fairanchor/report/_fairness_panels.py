@@ -89,7 +89,6 @@ def balance_panel(scene):
         "Balance of each cluster",
         f"The least balanced cluster has {score_text(fairness.balance)}, the best possible is "
         f"{score_text(fairness.bound)}.",
-        scene.sheet,
         height=1.3 + 0.3 * shown,
     )
     text = [
@@ -155,7 +154,6 @@ def _composition_picture(scene, composition, key, title):
         f"{fairness.share:.1%} of "
         f"{named('cluster', composition.clusters[fairness.worst_cluster])} and "
         f"{fairness.population_share:.1%} of the population.",
-        scene.sheet,
         height=composition_height(composition),
     )
     return Picture(svg, f"{title}: share of each group in each cluster.")
@@ -288,7 +286,6 @@ def _price_picture(scene, plain):
         f"Plain k-means has a balance of {score_text(plain.balance)}, this clustering "
         f"{score_text(ours.balance)} at {extra:+.1%} of cost; the best possible balance is "
         f"{score_text(ours.bound)}.",
-        scene.sheet,
         height=3.2,
     )
     return Picture(svg, "Extra cost against balance; the dashed line is the best possible balance.")

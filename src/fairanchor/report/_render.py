@@ -20,6 +20,7 @@ from fairanchor.report._structure_panels import (
     map_panel,
     profiles_panel,
 )
+from fairanchor.report._summary import RunSummary
 from fairanchor.report._svg import policy_hash
 from fairanchor.report._verdict import judge, price_sentence
 from fairanchor.tables._wording import counted
@@ -41,13 +42,13 @@ WIDE_TABLE = 8
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib", "jinja2")
 
 
-def render(run):
+def render(run: RunSummary) -> str:
     """The report of a run as one HTML text; the same run gives the same text."""
     environment = _environment()
     scene = Scene.of(run)
     results = {title: panel(scene) for title, panel in PANELS.items()}
     panels = [result for result in results.values() if isinstance(result, Panel)]
-    css = _text("report.css") + "\n" + scene.sheet.rules() + "\n"
+    css = _text("report.css")
     return environment.from_string(_text("report.html")).render(
         title=display_name(run.title),
         css=css,

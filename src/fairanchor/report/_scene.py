@@ -7,19 +7,16 @@ import numpy as np
 from fairanchor._plots._rows import MAX_POINTS, Plane
 from fairanchor._plots._tables import Composition, count_table
 from fairanchor._sampling import spread_sample
-from fairanchor.report._svg import StyleSheet
 from fairanchor.report._verdict import Fairness, measure
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A run, its numbers, and where its pictures are drawn.
+    """A run, its numbers, and the rows that its figures show.
 
     Attributes
     ----------
     run : RunSummary
-    sheet : StyleSheet
-        Collects the styles of all pictures.
     composition : Composition
         Of the run's clusters.
     fairness : Fairness
@@ -41,7 +38,6 @@ class Scene:
     """
 
     run: object
-    sheet: StyleSheet
     composition: Composition
     fairness: Fairness
     plain: Composition | None
@@ -65,7 +61,6 @@ class Scene:
         plane, rows, features = _drawn(run)
         return cls(
             run=run,
-            sheet=StyleSheet(),
             composition=Composition(run.counts, run.cluster_names, run.group_names),
             fairness=measure(run.counts),
             plain=plain,

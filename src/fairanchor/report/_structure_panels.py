@@ -45,7 +45,6 @@ def profiles_panel(scene):
         "Profile of each cluster",
         "Mean of each feature in each cluster, in standard deviations from the mean of all rows; "
         "the table with it has the largest.",
-        scene.sheet,
         width=max(4.0, 1.6 + 0.62 * n_columns),
         height=1.9 + 0.32 * n_shown,
     )
@@ -108,7 +107,6 @@ def convergence_panel(scene):
         "convergence",
         "Convergence",
         f"The error fell from {first:.3g} to {last:.3g} rows in {len(records)} iterations.",
-        scene.sheet,
         height=3.0,
     )
     state = "met its tolerance" if run.converged else "did not meet its tolerance"
@@ -152,7 +150,6 @@ def anchors_panel(scene):
         "anchors",
         "The anchors",
         f"{len(run.anchors)} anchors in the plane of the map, coloured by cluster.",
-        scene.sheet,
         height=4.6,
     )
     text = [
@@ -182,7 +179,6 @@ def _map_picture(scene, labels, key, title):
         f"{title}: the rows on a map",
         f"Rows in the plane of the first two principal components, in {len(np.unique(labels))} "
         "clusters.",
-        scene.sheet,
         height=4.6,
     )
     return Picture(svg, f"{title}: a colour and a number per cluster.")

@@ -1,6 +1,7 @@
 """What a report is made from: one clustering, described by arrays only."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -79,16 +80,16 @@ class RunSummary:
     title: str
     labels: np.ndarray
     group_codes: np.ndarray
-    group_names: list
-    cluster_names: list | None = None
+    group_names: list[Any]
+    cluster_names: list[Any] | None = None
     sample_weight: np.ndarray | None = None
     counts: np.ndarray | None = None
     targets: np.ndarray | None = None
-    asked: list | None = None
+    asked: list[Any] | None = None
     request: str | None = None
     features: np.ndarray | None = None
     sample_rows: np.ndarray | None = None
-    feature_names: list | None = None
+    feature_names: list[Any] | None = None
     centers: np.ndarray | None = None
     cost: float | None = None
     plain_cost: float | None = None
@@ -96,13 +97,13 @@ class RunSummary:
     anchors: np.ndarray | None = None
     anchor_labels: np.ndarray | None = None
     anchor_masses: np.ndarray | None = None
-    history: list | None = None
-    parameters: dict = field(default_factory=dict)
-    versions: dict = field(default_factory=dict)
-    timings: dict = field(default_factory=dict)
+    history: list[Any] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
     code: str | None = None
-    warnings: list | None = None
+    warnings: list[Any] | None = None
     n_rows_left_out: int = 0
     left_out_reason: str = "with missing values"
     converged: bool = True
@@ -127,20 +128,20 @@ class RunSummary:
         self._check_costs()
 
     @property
-    def n_clusters(self):
-        return len(self.cluster_names)
+    def n_clusters(self) -> int:
+        return len(self.cluster_names or ())
 
     @property
-    def n_groups(self):
+    def n_groups(self) -> int:
         return len(self.group_names)
 
     @property
-    def feature_labels(self):
+    def feature_labels(self) -> np.ndarray:
         """Labels of the rows that ``features`` holds."""
         return self.labels if self.sample_rows is None else self.labels[self.sample_rows]
 
     @property
-    def plain_counts(self):
+    def plain_counts(self) -> np.ndarray | None:
         """Table of plain k-means, over the rows in ``labels``; None without its labels."""
         if self.plain_labels is None:
             return None
@@ -150,7 +151,7 @@ class RunSummary:
         )
 
     @property
-    def has_all_rows(self):
+    def has_all_rows(self) -> bool:
         """Whether ``labels`` holds every row that was clustered."""
         return self.n_rows_total == len(self.labels)
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor.rows._ipc_footer import rows_of_batches
-
 
 @dataclass(frozen=True)
 class RowFile:
@@ -145,7 +143,12 @@ def _parquet_footer(source):
 def _ipc_footer(source):
     import pyarrow as pa
 
-    return rows_of_batches(source), pa.ipc.open_file(source).schema
+    schema = pa.ipc.open_file(source).schema
+    if len(schema) == 0:
+        return [], schema
+    # pyarrow knows the rows of a batch only once the batch is read: read one column of it.
+    file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=[0]))
+    return [file.get_batch(k).num_rows for k in range(file.num_record_batches)], schema
 
 
 _FOOTERS = {"parquet": _parquet_footer, "ipc": _ipc_footer}

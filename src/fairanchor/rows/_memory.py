@@ -1,6 +1,5 @@
 """Rows in memory, swept block by block by a pool of threads."""
 
-import mmap
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from fairanchor._shared_state import one_blas_thread
 BLOCK_ROWS = 4096
 # A few blocks of rows go in smaller ones, so that threads share them evenly.
 FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 1024
-# Stack of a thread, as systems give it, and what Python and the allocator take for it.
-THREAD_BYTES = 24 * 2**20
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,6 @@ def map_in_threads(function, items, n_jobs):
         if n_threads <= 1:
             yield from map(function, items)
             return
-        check_room_for_threads(n_threads)
         with ThreadPoolExecutor(n_threads) as pool:
             pending = deque()
             for item in items:
@@ -179,14 +175,3 @@ def _number_of_threads(n_jobs):
     """As in joblib, for threads: for processes it would warn in a worker of a cluster."""
     with parallel_config(backend="threading"):
         return effective_n_jobs(n_jobs)
-
-
-def check_room_for_threads(n_threads):
-    """Refuse threads that could not begin: Python would wait for the first of them without end."""
-    try:
-        mmap.mmap(-1, n_threads * THREAD_BYTES).close()
-    except OSError as error:
-        raise MemoryError(
-            f"{n_threads} threads need {n_threads * THREAD_BYTES / 1e6:.0f} MB to begin with, and "
-            "there is less. One thread (n_jobs=1, --jobs 1) needs none of it."
-        ) from error

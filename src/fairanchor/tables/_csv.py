@@ -1,11 +1,11 @@
-"""Text tables: delimiters, encodings, quotes, and everything that can be wrong with them."""
+"""Text tables, read by pyarrow: delimiters, encodings, and errors that name the file."""
 
 import codecs
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
-from fairanchor.tables._line_breaks import check_line_breaks, unclosed_quote
 from fairanchor.tables._wording import quoted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -66,13 +66,7 @@ class TextTable:
             raise self._unreadable(error) from None
         if any(pa.types.is_binary(field.type) for field in table.schema):
             raise ValueError(self._wrong_encoding())
-        check_line_breaks(
-            self._open_stream,
-            table,
-            title=self._title,
-            delimiter=self._delimiter,
-            columns=self.columns,
-        )
+        _check_line_breaks(table, self._title)
         return table
 
     def _parsing(self, columns):
@@ -89,13 +83,12 @@ class TextTable:
             return ValueError(self._wrong_encoding())
         if "compressed stream" in reason or "inflate" in reason:
             return ValueError(f"{self._title} is not a complete gzip file: {reason}")
-        message = unclosed_quote(self._open_stream, self._title, self._delimiter)
-        if message is None and "Empty CSV" in reason:
-            message = f"{self._title} is empty: expected a header and rows."
+        if "Empty CSV" in reason:
+            return ValueError(f"{self._title} is empty: expected a header and rows.")
         return ValueError(
-            message
-            or f"{self._title} cannot be read as a table with {self._delimiter!r} between values: "
-            f"{_cut(reason)} (--delimiter names another separator)."
+            f"{self._title} cannot be read as a table with {self._delimiter!r} between values: "
+            f"{_cut(reason)}. Check that every quote in this row is closed, or name another "
+            "separator with --delimiter."
         )
 
     def _wrong_encoding(self):
@@ -115,6 +108,20 @@ def _check_delimiter(columns, delimiter, title):
             f"{quoted(columns[0])}: it seems to have a {DELIMITERS[other]} between values. "
             f"Use --delimiter {'tab' if other == chr(9) else repr(other)}."
         )
+
+
+def _check_line_breaks(table, title):
+    """Raise an error if a value spans several lines: a missing quote hides the rows after it."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not pa.types.is_string(column.type):
+            continue
+        row = pc.index(pc.match_substring_regex(column, "[\r\n]"), True).as_py()
+        if row >= 0:
+            raise ValueError(
+                f"{title}: the value of the column {quoted(name)} in row {row:,} (counted from 0) "
+                f"contains a line break: {quoted(column[row].as_py())}. A quote before it is "
+                "probably not closed; columns that are used must not contain line breaks."
+            )
 
 
 def _cut(reason, at_most=200):

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 from fairanchor.tables._csv import TextTable
-from fairanchor.tables._room import check_room, check_spare, is_damage, unpacking
 from fairanchor.tables._wording import quoted
 
 SUFFIXES = {
@@ -97,12 +96,11 @@ def open_table(path, *, delimiter=None, null_values=()):
     source : TableSource
     """
     data, title = _data_of(path)
-    check_spare(_size(data), title)
     name = Path(str(path).lower())
     gzipped = _head_of(_stream(data), title)[:2] == GZIP
     if gzipped and name.suffix == ".gz":
         name = name.with_suffix("")
-    opened = partial(_unpacked_stream, data, title) if gzipped else partial(_stream, data)
+    opened = partial(_unpacked_stream if gzipped else _stream, data)
     head = _head_of(opened(), title)
     kind = _kind(head, name.suffix, title)
     if kind == "csv":
@@ -146,12 +144,8 @@ def _stream(data):
     return pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
 
 
-def _unpacked_stream(data, title):
-    return unpacking(_stream(data), _size(data), title)
-
-
-def _size(data):
-    return data.size if isinstance(data, pa.Buffer) else data.stat().st_size
+def _unpacked_stream(data):
+    return pa.CompressedInputStream(_stream(data), "gzip")
 
 
 def _head_of(stream, title):
@@ -163,7 +157,7 @@ def _head_of(stream, title):
 
 def _unpacked(stream, title):
     try:
-        return pa.py_buffer(b"".join(iter(lambda: stream.read(2**20), b"")))
+        return pa.py_buffer(stream.read())
     except OSError as error:
         raise _damaged(title, "gzip", error) from None
 
@@ -192,12 +186,11 @@ def _kind(head, suffix, title):
 
 
 def _open_parquet(data, title):
-    with _naming(data, title, "Parquet"):
+    with _naming(title, "Parquet"):
         file = parquet.ParquetFile(_stream(data))
 
     def read(columns, text):
-        check_room(file.metadata.num_rows, len(columns), title)
-        with _naming(data, title, "Parquet"):
+        with _naming(title, "Parquet"):
             return _validated(file.read(columns=columns).select(columns))
 
     return TableSource(title, list(file.schema_arrow.names), read)
@@ -212,11 +205,11 @@ def _open_stream(data, title):
 
 
 def _opened_ipc(data, title, opener):
-    with _naming(data, title, "Arrow"):
+    with _naming(title, "Arrow"):
         reader = opener(_stream(data))
 
     def read(columns, text):
-        with _naming(data, title, "Arrow"):
+        with _naming(title, "Arrow"):
             return _validated(reader.read_all().select(columns))
 
     return TableSource(title, list(reader.schema.names), read)
@@ -230,14 +223,16 @@ def _validated(table):
 
 
 @contextmanager
-def _naming(data, title, kind):
-    """Let errors of pyarrow say which file they are about, and what it was taken for."""
+def _naming(title, kind):
+    """Add the name of the file and its format to errors of pyarrow."""
     try:
         yield
     except pa.ArrowMemoryError as error:
-        if not is_damage(error, _size(data)):
-            raise
-        raise _damaged(title, kind, error) from None
+        raise MemoryError(
+            f"{title} could not be read as {kind}: {str(error).splitlines()[0]}. The file is "
+            "larger than the available memory, or it is damaged. A folder of Parquet files is "
+            "read in chunks."
+        ) from error
     except (pa.ArrowException, OSError) as error:
         raise _damaged(title, kind, error) from None
 

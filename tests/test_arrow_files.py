@@ -1,4 +1,4 @@
-"""Numbers of rows in Arrow files, found without reading the rows."""
+"""Arrow files: the rows of their record batches, and reading some columns of some rows."""
 
 import io
 
@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 
 from fairanchor.rows import _footers, _row_files
 from fairanchor.rows._footers import Footers
-from fairanchor.rows._ipc_footer import rows_of_batches
 from fairanchor.rows._row_files import RowFiles
 
 
@@ -27,26 +26,55 @@ def written(sizes, **options):
     return sink.getvalue()
 
 
+def rows_of_batches(content):
+    return _footers._ipc_footer(pa.BufferReader(content))[0]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), max_size=8),
     compression=st.sampled_from([None, "lz4", "zstd"]),
     legacy=st.booleans(),
 )
-def test_rows_of_batches_are_those_of_the_batches_that_pyarrow_reads(sizes, compression, legacy):
+def test_every_record_batch_is_counted(sizes, compression, legacy):
     content = written(sizes, compression=compression, use_legacy_format=legacy)
-    file = pa.ipc.open_file(pa.BufferReader(content))
-    read = [file.get_batch(k).num_rows for k in range(file.num_record_batches)]
-    assert rows_of_batches(pa.BufferReader(content)) == read == sizes
+    assert rows_of_batches(content) == sizes
 
 
-def test_a_file_with_dictionaries_and_metadata_is_understood():
-    table = pa.table({"g": pa.array(["a", "b"] * 500).dictionary_encode(), "x": np.arange(1000.0)})
-    table = table.replace_schema_metadata({"note": "ä" * 300})
+def test_batches_whose_first_column_is_a_dictionary_or_nested_are_counted():
+    x = np.arange(1000.0)
+    for first in (pa.array(["a", "b"] * 500).dictionary_encode(), pa.array([{"a": 1}] * 1000)):
+        table = pa.table({"first": first, "x": x}).replace_schema_metadata({"note": "ä" * 300})
+        sink = io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=300)
+        assert rows_of_batches(sink.getvalue()) == [300, 300, 300, 100]
+
+
+def test_a_file_without_columns_has_no_rows():
     sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=300)
-    assert rows_of_batches(pa.BufferReader(sink.getvalue())) == [300, 300, 300, 100]
+    pa.ipc.new_file(sink, pa.schema([])).close()
+    assert rows_of_batches(sink.getvalue()) == []
+
+
+def test_a_dataset_gives_the_same_rows_as_arrow_and_as_parquet(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table({"g": rng.choice(["a", "b"], 1000), "x": rng.normal(size=1000)})
+    for kind in ("ipc", "parquet"):
+        ds.write_dataset(
+            table, tmp_path / kind, format=kind, max_rows_per_group=90, max_rows_per_file=400
+        )
+    arrow, parquet = (
+        RowFiles.of(ds.dataset(tmp_path / kind, format=kind), ["x"], ["g"])
+        for kind in ("ipc", "parquet")
+    )
+    assert arrow.n_rows == parquet.n_rows == 1000
+    for start, stop in ((0, 1000), (85, 95), (390, 410), (999, 1000)):
+        X, (names,) = arrow.read(start, stop)
+        expected, (expected_names,) = parquet.read(start, stop)
+        assert_array_equal(X, expected)
+        assert_array_equal(X[:, 0], table["x"].to_numpy()[start:stop])
+        assert names.to_pylist() == expected_names.to_pylist()
 
 
 class CountingFile(io.BytesIO):
@@ -60,15 +88,6 @@ class CountingFile(io.BytesIO):
         return content
 
 
-def test_hardly_anything_of_the_file_is_read():
-    content = written([100_000] * 5)
-    source = CountingFile(content)
-    pieces, schema = _footers._ipc_footer(pa.PythonFile(source, mode="r"))
-    assert pieces == [100_000] * 5
-    assert schema.names == ["x", "g"]
-    assert source.n_read < 0.01 * len(content)
-
-
 def test_only_the_wanted_columns_of_an_arrow_file_are_read(tmp_path):
     wide = {f"x{j}": np.random.default_rng(j).normal(size=20_000) for j in range(30)}
     table = pa.table(wide | {"g": pa.array(["a", "b"] * 10_000).dictionary_encode()})
@@ -80,25 +99,6 @@ def test_only_the_wanted_columns_of_an_arrow_file_are_read(tmp_path):
     batches = list(_row_files._read_ipc(pa.PythonFile(source, mode="r"), columns, range(1, 3)))
     assert pa.Table.from_batches(batches).equals(table.select(columns).slice(5_000, 10_000))
     assert source.n_read < 0.1 * len(sink.getvalue())
-
-
-def test_damaged_footers_are_errors_or_do_not_matter():
-    content = written([50, 70])
-    rng = np.random.default_rng(0)
-    refused = 0
-    for _ in range(400):
-        damaged = bytearray(content)
-        damaged[int(rng.integers(len(content) - 400, len(content)))] = int(rng.integers(256))
-        try:
-            found = rows_of_batches(pa.BufferReader(bytes(damaged)))
-        except OSError:
-            refused += 1
-        else:
-            assert all(n >= 0 for n in found)
-    assert refused > 10
-    for short in (b"", b"ARROW1", content[:-1], content[-200:]):
-        with pytest.raises(OSError, match="footer|Arrow file"):
-            rows_of_batches(pa.BufferReader(short))
 
 
 @pytest.fixture
@@ -127,5 +127,5 @@ def test_an_arrow_file_cut_short_is_told_with_its_name(folder):
     dataset = ds.dataset(folder, format="ipc")
     path = folder / "f1.arrow"
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"f1\.arrow could not be opened as ipc: it does not end"):
+    with pytest.raises(ValueError, match=r"f1\.arrow could not be opened as ipc: .*Arrow file"):
         Footers.of(dataset)
