@@ -1,8 +1,10 @@
-"""Cost and balance on the paper's real tables: the figures of the README.
-
-Run with the folder of the tables::
+"""Cost and balance on three tables of the paper, for several tolerances and for new rows.
 
     python benchmarks/quality.py --data FOLDER
+    python benchmarks/quality.py --data FOLDER --rows 2000 --seeds 1
+
+Standardised features, the paper's numbers of clusters. Cost is the k-means cost over that of plain
+k-means, the median of the seeds; balance and relative balance are the worst of them.
 """
 
 import argparse
@@ -13,7 +15,13 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
-from fairanchor import AnchorFairClustering, FairKMeans, datasets
+from fairanchor import (
+    AnchorFairClustering,
+    FairKMeans,
+    ReconstructionGraph,
+    datasets,
+    fairness_path,
+)
 from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
 
 LOADERS = {
@@ -21,75 +29,109 @@ LOADERS = {
     "Credit": datasets.load_credit_card,
     "Bank": datasets.load_bank_marketing,
 }
+METHODS = {
+    "FairKMeans": lambda k, seed: FairKMeans(k, random_state=seed),
+    "AnchorFairClustering": lambda k, seed: AnchorFairClustering(k, random_state=seed),
+    "  clusterer='fair_kmeans'": lambda k, seed: AnchorFairClustering(
+        k, clusterer="fair_kmeans", random_state=seed
+    ),
+    "  graph='reconstruction'": lambda k, seed: AnchorFairClustering(
+        k, n_anchors=40, graph="reconstruction", random_state=seed
+    ),
+}
+ALPHAS = (1e-4, 1e-2, 1.0, 10.0, 100.0)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True, help="folder with the Parquet files")
     parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
+    parser.add_argument("--rows", type=int, help="at most so many rows of each table")
+    options = parser.parse_args()
+    tables = {title: load_table(load, options) for title, load in LOADERS.items()}
     print("| table | method | cost | balance (bound) | relative balance | seconds |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for title, load in LOADERS.items():
-        compare(title, load(arguments.data), arguments.seeds)
-    print("\nRelative balance of rows held out (median, worst), agreement on training rows:")
-    for title, load in LOADERS.items():
-        hold_out(title, load(arguments.data), arguments.seeds)
-    print("\nPasses over the rows to a mass error of 1e-6, for alpha = 1e-4, 1e-2, 1, 10, 100:")
-    for title, load in LOADERS.items():
-        count_passes(title, load(arguments.data))
+    for title, table in tables.items():
+        compare(title, *table, options.seeds)
+    print("\nTolerance: cost over that of tolerance 1, relative balance (medians):")
+    for title, table in tables.items():
+        follow_path(title, *table, options.seeds)
+    print("\nRelative balance of 30 % of the rows, held out (median, worst); the same, blind:")
+    for title, table in tables.items():
+        hold_out(title, *table, options.seeds)
+    print(
+        "\nReconstruction graph: sweeps to a mass error of 1e-6 of a group, for alpha =",
+        ", ".join(f"{alpha:g}" for alpha in ALPHAS),
+    )
+    for title, table in tables.items():
+        count_sweeps(title, *table)
 
 
-def compare(title, table, n_seeds):
-    X = StandardScaler().fit_transform(table.data)
-    groups, k = table.sensitive_features, table.n_clusters
+def load_table(load, options):
+    """Standardised rows, groups, and the number of clusters."""
+    table = load(options.data)
+    X, groups = StandardScaler().fit_transform(table.data), np.asarray(table.sensitive_features)
+    if options.rows is not None:
+        some = np.random.default_rng(0).permutation(len(X))[: options.rows]
+        X, groups = X[some], groups[some]
+    return X, groups, table.n_clusters
+
+
+def compare(title, X, groups, k, n_seeds):
     bound = dataset_balance(groups)
     plain = KMeans(k, n_init=10, random_state=0)
     plain_seconds = timed(lambda: plain.fit(X))
-    methods = {
-        "FairKMeans": lambda seed: FairKMeans(k, random_state=seed),
-        "AnchorFairClustering": lambda seed: AnchorFairClustering(k, random_state=seed),
-        "  without refinement": lambda seed: AnchorFairClustering(k, random_state=seed, refine=0),
-        "  spfc": lambda seed: AnchorFairClustering(k, random_state=seed, clusterer="spfc"),
-    }
-    report(title, "plain k-means", [plain], plain.inertia_, groups, bound, [plain_seconds])
-    for name, make in methods.items():
-        models = [make(seed) for seed in range(n_seeds)]
+    report(title, "KMeans", [plain], plain.inertia_, groups, bound, [plain_seconds])
+    for name, make in METHODS.items():
+        models = [make(k, seed) for seed in range(n_seeds)]
         seconds = [timed(lambda m=m: quietly_fitted(m, X, groups)) for m in models]
         report(title, name, models, plain.inertia_, groups, bound, seconds)
 
 
-def hold_out(title, table, n_splits):
-    X = StandardScaler().fit_transform(table.data)
-    groups = table.sensitive_features
-    relative, agreement = [], []
-    for seed in range(n_splits):
-        seen = np.random.default_rng(seed).random(len(X)) < 0.5
-        model = quietly_fitted(
-            AnchorFairClustering(table.n_clusters, random_state=seed), X[seen], groups[seen]
+def follow_path(title, X, groups, k, n_seeds):
+    found = []
+    for seed in range(n_seeds):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            path = fairness_path(X, groups, n_clusters=k, random_state=seed)
+        tolerance, cost, relative = (
+            np.asarray(path.table[name]) for name in ("tolerance", "cost", "relative_balance")
         )
-        new = model.predict(X[~seen], sensitive_features=groups[~seen])
-        relative.append(relative_balance_score(new, sensitive_features=groups[~seen]))
-        own = model.predict(X[seen], sensitive_features=groups[seen])
-        agreement.append(np.mean(own == model.labels_))
-    print(f"{title}: {np.median(relative):.3f}, {min(relative):.3f}, {min(agreement):.5f}")
+        found.append([tolerance, cost / cost[-1], relative])
+    for tolerance, cost, relative in np.median(found, axis=0).T:
+        print(f"{title}, {tolerance:g}: {cost:.3f}, {relative:.3f}", flush=True)
 
 
-def count_passes(title, table):
-    X = StandardScaler().fit_transform(table.data)
-    passes = []
-    for alpha in (1e-4, 1e-2, 1.0, 10.0, 100.0):
-        model = AnchorFairClustering(
-            table.n_clusters, alpha=alpha, tol=1e-6, refine=0, random_state=0
-        )
-        quietly_fitted(model, X, table.sensitive_features)
-        passes.append(f"{model.n_iter_}{'' if model.converged_ else ' (not converged)'}")
-    print(f"{title}: {', '.join(passes)}", flush=True)
+def hold_out(title, X, groups, k, n_splits):
+    for name in ("FairKMeans", "AnchorFairClustering"):
+        known, blind = [], []
+        for seed in range(n_splits):
+            seen = np.random.default_rng(seed).random(len(X)) < 0.7
+            model = METHODS[name](k, seed).set_params(unknown_groups="blind")
+            quietly_fitted(model, X[seen], groups[seen])
+            new, own = X[~seen], groups[~seen]
+            for scores, given in ((known, own), (blind, None)):
+                labels = model.predict(new, sensitive_features=given)
+                scores.append(relative_balance_score(labels, sensitive_features=own))
+        found = [f"{np.median(scores):.3f}, {min(scores):.3f}" for scores in (known, blind)]
+        print(f"{title}, {name}: {found[0]}; {found[1]}", flush=True)
+
+
+def count_sweeps(title, X, groups, k):
+    sweeps = []
+    for alpha in ALPHAS:
+        graph = ReconstructionGraph(alpha=alpha, tol=1e-6)
+        model = AnchorFairClustering(k, n_anchors=40, graph=graph, random_state=0)
+        quietly_fitted(model, X, groups)
+        sweeps.append(f"{model.n_iter_}{'' if model.converged_ else ' (not converged)'}")
+    print(f"{title}: {', '.join(sweeps)}", flush=True)
 
 
 def quietly_fitted(model, X, groups):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # small clusters of anchors are dissolved
+        warnings.simplefilter("ignore")  # small clusters
         return model.fit(X, sensitive_features=groups)
 
 

@@ -1,23 +1,19 @@
-"""Time and memory of AnchorFairClustering from 10^4 to 10^7 rows, module by module.
+"""Time and memory against plain k-means, as rows, clusters, features, groups or copies grow.
 
     python benchmarks/scaling.py
-    python benchmarks/scaling.py --sizes 10000 40000 --results FOLDER
+    python benchmarks/scaling.py --vary rows --largest 1000000
 
-Overlapping blobs with 10 features, 5 clusters and 3 groups, all cores. Every size has a process of
-its own; a fit on few rows first loads the kernels. The functions that ``fit`` calls are timed by
-wrappers; "other" is the rest of ``fit`` (checks, samples, attributes). Memory is the peak above
-what interpreter, imports and data hold before the fit. Draws scaling.png beside the result file.
+Overlapping blobs; one quantity varies, the others stay at 200,000 rows, 10 features, 5 clusters and
+3 groups. Every setting has a process of its own, in which all methods take turns with all cores
+after a fit on few rows. Memory is the peak of the first fit above what interpreter, imports and
+data hold. Draws scaling.png, time against rows, beside the result file.
 """
 
 import sys
-import time
-from collections.abc import Mapping
-from contextlib import contextmanager
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-import fairanchor
 from _common import (
     MEGABYTE,
     RunFailed,
@@ -37,259 +33,172 @@ from _common import (
     without_places,
     write_whole,
 )
-from fairanchor import AnchorFairClustering
+from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_fair_blobs
-from fairanchor.rows._chunks import CHUNK_ROWS
 
-SIZES = [10_000, 100_000, 1_000_000, 2_500_000, 4_000_000, 10_000_000]
-QUICK_SIZES = [2_000, 8_000]
-# Below, what does not depend on the rows (clustering the anchors) hides the growth.
-GROWTH_FROM = 1_000_000
-N_CLUSTERS, N_FEATURES = 5, 10
-GROUP_SHARES = (0.5, 0.3, 0.2)
-BLOCK_ROWS = 500_000
-# Where `AnchorFairClustering.fit` finds what it calls, in the modules of the package.
-MODULES = {
-    "equal rows": "_open_rows.MemoryRows.merged",
-    "anchors": "_anchor_clustering.select_anchors",
-    "anchor clustering": "_anchor_clustering.cluster_anchors",
-    "graph": "_anchor_parameters.SOLVERS.newton.solve",
-    "propagation": "_anchor_clustering.propagate",
+BASE = {
+    "rows": 200_000, "clusters": 5, "features": 10, "groups": 3, "copies": 1, "dtype": "float64",
+}  # fmt: skip
+VARIED = {
+    "rows": (10_000, 100_000, 1_000_000, 2_500_000, 4_000_000, 10_000_000),
+    "clusters": (20, 50, 100, 500),
+    "features": (2, 50, 200),
+    "groups": (2, 20, 100),
+    "copies": (3,),  # rows per distinct row
+    "dtype": ("float32",),
 }
-OTHER = "other"
+QUICK_ROWS = 4_000
+QUICK_VARIED = {"rows": (2_000, 8_000), "copies": (3,)}
+METHODS = {
+    "FairKMeans": lambda k: FairKMeans(k, n_jobs=-1, random_state=0),
+    "AnchorFairClustering": lambda k: AnchorFairClustering(k, n_jobs=-1, random_state=0),
+    "KMeans": lambda k: KMeans(k, n_init=1, random_state=0),
+}
+BLOCK_ROWS = 500_000
 
 
 def main(arguments=None):
     parser = parser_of(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rows")
-    parser.add_argument("--limit", type=float, default=3600, help="seconds of one size")
+    parser.add_argument("--vary", nargs="+", choices=list(VARIED), default=list(VARIED))
+    parser.add_argument("--largest", type=int, default=10**9, help="leave out more rows than that")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds of one setting")
     options = parsed(parser, arguments)
-    sizes = sorted(options.sizes or (QUICK_SIZES if options.quick else SIZES))
     records = []
-    for n_rows in sizes:
-        progress(f"{n_rows:,} rows")
+    for setting in settings_of(options):
+        progress(", ".join(f"{value} {name}" for name, value in setting.items()))
         try:
-            records.append(in_new_process(measure, n_rows, options.repeats, limit=options.limit))
+            found = in_new_process(measure, setting, options.repeats, limit=options.limit)
         except RunFailed as error:
-            records.append({"rows": n_rows, "note": without_places(str(error))})
+            found = {"note": without_places(str(error))}
+        records.append(setting | found)
     measured = [record for record in records if "note" not in record]
-    add_growth(measured, sizes[0] if options.quick else GROWTH_FROM)
-    if measured:
-        report(measured)
-        draw(measured, options.results / "scaling.png")
-    failed = {f"{record['rows']:,}": record["note"] for record in records if "note" in record}
-    checks = [claim("every number of rows came to a result", not failed, failed or "all did")]
-    settings = {
-        "features": N_FEATURES,
-        "n_clusters": N_CLUSTERS,
-        "group_shares": GROUP_SHARES,
-        "repeats": options.repeats,
-        "modules": [*MODULES, OTHER],
-    }
+    report(measured)
+    draw(measured, options.results / "scaling.png")
+    failed = [record for record in records if "note" in record]
+    worst = max((record["worst_violation"] for record in measured), default=0.0)
+    checks = [
+        claim("every setting came to a result", not failed, failed or "all did"),
+        claim("every cell is the floor or the ceiling of its target", worst < 1, worst),
+    ]
+    settings = {"base": BASE, "repeats": options.repeats}
     return finish("scaling", options, settings=settings, records=records, checks=checks)
 
 
-# One size, in a process of its own.
+def settings_of(options):
+    """The base setting, then one quantity after the other."""
+    base = BASE | {"rows": QUICK_ROWS} if options.quick else BASE
+    varied = QUICK_VARIED if options.quick else VARIED
+    found = [base]
+    for name in options.vary:
+        found += [base | {name: value} for value in varied.get(name, ())]
+    return [setting for setting in found if setting["rows"] <= options.largest]
 
 
-def measure(n_rows, n_repeats):
-    """Medians of time, in all and by module, and peak memory of the first run."""
-    some, some_groups = generate(min(n_rows, 2000))
-    fit(some, some_groups)
-    X, groups = generate(n_rows)
-    held = reset_peak_memory()
-    runs = [timed_run(X, groups)]
-    extra = peak_memory() - held
-    runs += [timed_run(X, groups) for _ in range(n_repeats - 1)]
-    plain = KMeans(N_CLUSTERS, n_init=1, random_state=0)
-    plain_seconds = [timed(plain.fit, X)[0] for _ in range(n_repeats)]
+# One setting, in a process of its own.
+
+
+def measure(setting, n_repeats):
+    X, groups = generate(setting)
+    few = slice(0, min(len(X), max(2_000, 10 * setting["clusters"])))
+    measured, worst = {}, 0.0
+    for name in METHODS:
+        fit(name, setting, X[few], groups[few])
+        held = reset_peak_memory()
+        seconds, model, notes = fit(name, setting, X, groups)
+        measured[name] = {
+            "seconds": [seconds],
+            "extra_mb": peak_memory() - held,
+            "cost": float(model.inertia_),
+            "notes": notes,
+        }
+        worst = max(worst, getattr(model, "worst_violation_", 0.0))
+        del model
+    for _ in range(n_repeats - 1):
+        for name, result in measured.items():
+            result["seconds"].append(fit(name, setting, X, groups)[0])
+    for result in measured.values():
+        result["median_seconds"] = median(result["seconds"])
+    plain = measured["KMeans"]
+    for result in measured.values():
+        result["time_over_kmeans"] = result["median_seconds"] / plain["median_seconds"]
+        result["cost_over_kmeans"] = result["cost"] / plain["cost"]
     return {
-        "rows": n_rows,
         "table_mb": X.nbytes / MEGABYTE,
-        "extra_mb": extra,
-        "seconds": [run["seconds"] for run in runs],
-        "median_seconds": median([run["seconds"] for run in runs]),
-        "modules": {
-            name: median([run["modules"][name] for run in runs]) for name in [*MODULES, OTHER]
-        },
-        "kmeans_seconds": plain_seconds,
-        "kmeans_median_seconds": median(plain_seconds),
-        "worst_violation": max(run["worst_violation"] for run in runs),
-        "notes": sorted({note for run in runs for note in run["notes"]}),
+        "methods": measured,
+        "worst_violation": float(worst),
     }
 
 
-def generate(n_rows):
+def generate(setting):
     """Blobs block by block, so that the generator needs little more than the table itself."""
-    centers = np.random.default_rng(0).uniform(-1.0, 1.0, (N_CLUSTERS, N_FEATURES))
-    X = np.empty((n_rows, N_FEATURES))
+    n_rows, n_groups = setting["rows"], setting["groups"]
+    shape = (setting["clusters"], setting["features"])
+    centers = np.random.default_rng(0).uniform(-1.0, 1.0, shape)
+    shares = 1.0 / np.arange(1, n_groups + 1)
+    X = np.empty((n_rows, setting["features"]), dtype=setting["dtype"])
     groups = np.empty(n_rows, dtype=np.int64)
     for block, start in enumerate(range(0, n_rows, BLOCK_ROWS)):
         span = slice(start, min(start + BLOCK_ROWS, n_rows))
         blobs = make_fair_blobs(
-            span.stop - start, centers=centers, group_shares=GROUP_SHARES, random_state=block
-        )
+            span.stop - start, centers=centers, group_shares=shares / shares.sum(),
+            random_state=block,
+        )  # fmt: skip
         X[span], groups[span] = blobs.data, blobs.sensitive_features
+    if setting["copies"] > 1:
+        chosen = np.random.default_rng(0).integers(0, n_rows // setting["copies"], n_rows)
+        X, groups = X[chosen], groups[chosen]
     return X, groups
 
 
-def timed_run(X, groups):
-    names = dict(MODULES)
-    if len(X) > CHUNK_ROWS:  # each chunk merges its equal rows, as part of the first pass
-        del names["equal rows"]
-    with stopwatches(fairanchor, names) as spent:
-        seconds, (model, notes) = timed(fit, X, groups)
-    spent = dict.fromkeys(MODULES, 0.0) | spent
-    spent[OTHER] = seconds - sum(spent.values())
-    return {
-        "seconds": seconds,
-        "modules": spent,
-        "worst_violation": model.worst_violation_,
-        "notes": notes,
-    }
+def fit(name, setting, X, groups):
+    """Seconds, the fitted model, and its warnings."""
+    model = METHODS[name](setting["clusters"])
+    keywords = {} if name == "KMeans" else {"sensitive_features": groups}
+    seconds, (_, notes) = timed(caught, model.fit, X, **keywords)
+    return seconds, model, notes
 
 
-def fit(X, groups):
-    model = AnchorFairClustering(N_CLUSTERS, n_jobs=-1, random_state=0)
-    return caught(model.fit, X, sensitive_features=groups)
-
-
-@contextmanager
-def stopwatches(root, names):
-    """Time spent in functions, looked up by name for as long as the context lasts.
-
-    Parameters
-    ----------
-    root : module
-    names : mapping from title to dotted name
-        A part of a name is an attribute or, in a mapping, a key.
-
-    Yields
-    ------
-    spent : dict from title to seconds
-        Filled while the functions run. A function within itself is not counted twice.
-
-    Raises
-    ------
-    RuntimeError
-        If there is no such function, or if it was never called: its time would be zero by
-        mistake.
-    """
-    spent, calls, originals = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0), []
-    try:
-        for title, name in names.items():
-            owner, last, function = find(root, name)
-            originals.append((owner, last, function))
-            put(owner, last, stopwatch(function, title, spent, calls))
-        yield spent
-    finally:
-        for owner, last, function in originals:
-            put(owner, last, function)
-    idle = [names[title] for title, count in calls.items() if count == 0]
-    if idle:
-        raise RuntimeError(f"fit did not call {', '.join(idle)}: what does their work now?")
-
-
-def find(root, name):
-    """Owner, last part and value of a dotted name."""
-    *path, last = name.split(".")
-    owner = root
-    try:
-        for part in path:
-            owner = owner[part] if isinstance(owner, Mapping) else getattr(owner, part)
-        return owner, last, owner[last] if isinstance(owner, Mapping) else getattr(owner, last)
-    except (KeyError, AttributeError):
-        raise RuntimeError(
-            f"{root.__name__} has no {name}, which fit used to call: MODULES needs its new name."
-        ) from None
-
-
-def put(owner, name, value):
-    if isinstance(owner, Mapping):
-        owner[name] = value
-    else:
-        setattr(owner, name, value)
-
-
-def stopwatch(function, title, spent, calls):
-    running = []
-
-    def run(*arguments, **keywords):
-        calls[title] += 1
-        running.append(time.perf_counter())
-        try:
-            return function(*arguments, **keywords)
-        finally:
-            start = running.pop()
-            if not running:
-                spent[title] += time.perf_counter() - start
-
-    return run
-
-
-# All sizes.
-
-
-def add_growth(records, from_rows):
-    """Time over that of a quarter of the rows, where both were measured."""
-    by_rows = {record["rows"]: record for record in records}
-    for record in records:
-        quarter = by_rows.get(record["rows"] // 4)
-        if record["rows"] % 4 == 0 and quarter is not None and quarter["rows"] >= from_rows:
-            record["time_over_quarter"] = record["median_seconds"] / quarter["median_seconds"]
+# All settings.
 
 
 def report(records):
-    names = list(records[0]["modules"])
-    print_table(["rows", "seconds", "t(n)/t(n/4)", "KMeans", "extra MB", *names], [
+    titles = [*BASE, "method", "seconds", "x KMeans", "cost", "extra MB"]
+    print_table(titles, [
         [
-            f"{record['rows']:,}", number(record["median_seconds"], "{:.3f}"),
-            number(record.get("time_over_quarter")),
-            number(record["kmeans_median_seconds"], "{:.3f}"), number(record["extra_mb"], "{:.0f}"),
-            *[number(record["modules"][name], "{:.3f}") for name in names],
+            *[record[name] for name in BASE], name, number(result["median_seconds"], "{:.3f}"),
+            number(result["time_over_kmeans"]), number(result["cost_over_kmeans"], "{:.3f}"),
+            number(result["extra_mb"], "{:.0f}"),
         ]
         for record in records
+        for name, result in record["methods"].items()
     ])  # fmt: skip
 
 
 def draw(records, path):
-    """Time and memory against the number of rows, both axes logarithmic."""
+    """Time against the number of rows, both axes logarithmic."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    rows = [record["rows"] for record in records]
-    figure, (time_axes, memory_axes) = plt.subplots(1, 2, figsize=(13, 4.8), layout="constrained")
-    draw_time(time_axes, rows, records)
-    draw_memory(memory_axes, rows, records)
-    for axes in (time_axes, memory_axes):
-        axes.set(xscale="log", yscale="log", xlabel="rows")
-        axes.grid(which="major", alpha=0.3)
-        # Beside the axes: the lines leave no corner free.
-        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    others = [name for name in BASE if name != "rows"]
+    lines = sorted(
+        (record for record in records if all(record[name] == BASE[name] for name in others)),
+        key=lambda record: record["rows"],
+    )
+    if not lines:
+        return
+    rows = [record["rows"] for record in lines]
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for name in METHODS:
+        seconds = [record["methods"][name]["median_seconds"] for record in lines]
+        axes.plot(rows, seconds, "o-", label=f"{name}(n_init=1)" if name == "KMeans" else name)
+    axes.plot(rows, [seconds[-1] * n / rows[-1] for n in rows], "k:", label="linear")
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title="Time of fit")
+    axes.grid(which="major", alpha=0.3)
+    axes.legend(frameon=False)
     write_whole(path, lambda file: figure.savefig(file, dpi=130, metadata={"Software": None}))
     plt.close(figure)
-
-
-def draw_time(axes, rows, records):
-    total = [record["median_seconds"] for record in records]
-    axes.plot(rows, total, "o-", color="black", lw=2.2, label="AnchorFairClustering")
-    axes.plot(rows, [record["kmeans_median_seconds"] for record in records], "s--", color="gray",
-              label="KMeans(n_init=1), not fair")  # fmt: skip
-    for name in records[0]["modules"]:
-        axes.plot(rows, [record["modules"][name] for record in records], ".-", lw=1, label=name)
-    linear = [total[-1] * n / rows[-1] for n in rows]
-    axes.plot(rows, linear, ":", color="black", lw=1, label="linear in the rows")
-    axes.set(ylabel="seconds", title="Time of fit, and of its modules")
-
-
-def draw_memory(axes, rows, records):
-    extra = [record["extra_mb"] for record in records]
-    table = [record["table_mb"] for record in records]
-    axes.plot(rows, extra, "o-", color="black", lw=2.2, label="peak above the table")
-    axes.plot(rows, table, "s--", color="gray", label="the table itself")
-    axes.set(ylabel="MB", title="Memory")
 
 
 if __name__ == "__main__":

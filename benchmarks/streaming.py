@@ -1,6 +1,7 @@
 """Rows that stay in files: time and memory of streaming, and what a Dask cluster adds.
 
     python benchmarks/streaming.py --folder FOLDER
+    python benchmarks/streaming.py --estimator AnchorFairClustering
     python benchmarks/streaming.py --quick
 
 Writes overlapping blobs (10 features, 3 groups) as Parquet files of a million rows to FOLDER, by
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+import fairanchor
 from _common import (
     claim,
     finish,
@@ -32,7 +34,6 @@ from _common import (
     progress,
     timed,
 )
-from fairanchor import AnchorFairClustering
 from fairanchor.datasets import make_fair_blobs
 from fairanchor.rows import _chunks
 from fairanchor.rows._open import FileTable
@@ -49,6 +50,9 @@ def main(arguments=None):
     parser = parser_of(__doc__, repeats=False)
     parser.add_argument("--folder", type=Path, help="where the files are, or are written")
     parser.add_argument("--sizes", type=int, nargs=3, help="numbers of rows, increasing")
+    parser.add_argument(
+        "--estimator", choices=["FairKMeans", "AnchorFairClustering"], default="FairKMeans"
+    )
     options = parsed(parser, arguments)
     sizes = tuple(options.sizes or (QUICK_SIZES if options.quick else SIZES))
     if options.folder is not None:
@@ -65,11 +69,11 @@ def measure_all(options, sizes, folder):
     for n_rows in sizes:
         files = files_of(folder, n_rows, file_rows)
         progress(f"streaming {n_rows:,} rows")
-        records.append(in_new_process(stream, files, chunk_rows, limit=7200))
+        records.append(in_new_process(stream, options.estimator, files, chunk_rows, limit=7200))
     files = files_of(folder, sizes[1], file_rows)
     for engine, measure in (("memory", in_memory), ("dask", on_dask)):
         progress(f"{sizes[1]:,} rows, {engine}")
-        records.append(in_new_process(measure, files, chunk_rows, limit=7200))
+        records.append(in_new_process(measure, options.estimator, files, chunk_rows, limit=7200))
     report(records)
     small, middle, large, memory, dask = records
     growth = large["peak_mb"] / small["peak_mb"]
@@ -87,7 +91,12 @@ def measure_all(options, sizes, folder):
         claim("time per row, all over few", slowdown <= MOST_GROWTH, slowdown),
         claim("Dask at most 15 % over memory", overhead <= MOST_OVERHEAD, overhead),
     ]
-    settings = {"features": N_FEATURES, "n_clusters": N_CLUSTERS, "chunk_rows": chunk_rows}
+    settings = {
+        "estimator": options.estimator,
+        "features": N_FEATURES,
+        "n_clusters": N_CLUSTERS,
+        "chunk_rows": chunk_rows,
+    }
     return finish(
         "streaming", options, settings=settings, records=records, checks=checks, goals=goals
     )
@@ -121,16 +130,16 @@ def files_of(folder, n_rows, file_rows):
 # One engine, in a process of its own.
 
 
-def fitted(table, **sensitive):
-    model = AnchorFairClustering(N_CLUSTERS, n_jobs=-1, random_state=0)
+def fitted(estimator, table, **sensitive):
+    model = getattr(fairanchor, estimator)(N_CLUSTERS, n_jobs=-1, random_state=0)
     return model.fit(table, **sensitive)
 
 
-def warm(chunk_rows):
+def warm(estimator, chunk_rows):
     """Load the kernels by a fit of a few rows."""
     blobs = make_fair_blobs(3_000, centers=N_CLUSTERS, n_features=N_FEATURES, random_state=0)
     _chunks.CHUNK_ROWS = 1_000
-    fitted(blobs.data, sensitive_features=blobs.sensitive_features)
+    fitted(estimator, blobs.data, sensitive_features=blobs.sensitive_features)
     _chunks.CHUNK_ROWS = chunk_rows
 
 
@@ -153,24 +162,24 @@ def digest(arrays):
     return hashed.hexdigest()
 
 
-def stream(files, chunk_rows):
-    warm(chunk_rows)
+def stream(estimator, files, chunk_rows):
+    warm(estimator, chunk_rows)
     passes = {}
 
     def count(title, done, total):
         passes[title] = passes.get(title, 0) + (done == total)
 
     table = FileTable(ds.dataset(files), progress=count)
-    seconds, model = timed(fitted, table, sensitive_features="group")
+    seconds, model = timed(fitted, estimator, table, sensitive_features="group")
     writing, labels = timed(lambda: list(model.iter_labels()))
     record = record_of("stream", model, seconds, labels)
     return record | {"writing_seconds": writing, "passes": passes}
 
 
-def in_memory(files, chunk_rows):
-    warm(chunk_rows)
+def in_memory(estimator, files, chunk_rows):
+    warm(estimator, chunk_rows)
     reading, (X, groups) = timed(read_all, files)
-    fitting, model = timed(fitted, X, sensitive_features=groups)
+    fitting, model = timed(fitted, estimator, X, sensitive_features=groups)
     record = record_of("memory", model, reading + fitting, [model.labels_])
     return record | {"fit_seconds": fitting}
 
@@ -183,15 +192,15 @@ def read_all(files):
     return X, table.column("group").to_numpy()
 
 
-def on_dask(files, chunk_rows):
+def on_dask(estimator, files, chunk_rows):
     from distributed import Client, LocalCluster
 
     options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
-        warm(chunk_rows)
-        client.run(warm, chunk_rows)
+        warm(estimator, chunk_rows)
+        client.run(warm, estimator, chunk_rows)
         table = FileTable(ds.dataset(files), client=client)
-        seconds, model = timed(fitted, table, sensitive_features="group")
+        seconds, model = timed(fitted, estimator, table, sensitive_features="group")
         return record_of("dask", model, seconds, model.iter_labels())
 
 

@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("fairanchor",),
-    "run_stale_examples": True,  # at every build: a picture must be of the code beside it
+    "run_stale_examples": True,  # at every build: a figure must be of the code beside it
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,

@@ -2,12 +2,12 @@
 Quick start
 ===========
 
-Fit, look, predict, keep: the whole life of a fair clustering in one page.
+Fit, inspect, predict and save a fair clustering.
 """
 
 # %%
-# Twenty thousand people with two features. Where they are depends on the group they belong to,
-# so that a clustering of the features is a clustering of the groups as well, to a degree.
+# Twenty thousand people with two features. Both features depend on the group, so clusters of the
+# features are partly clusters of the groups.
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 
-from fairanchor import AnchorFairClustering, load_model
+from fairanchor import FairKMeans, load_model
 from fairanchor.datasets import make_zafar
 from fairanchor.metrics import balance_score, cost_ratio_score, dataset_balance
 from fairanchor.plotting import plot_composition, plot_embedding, principal_plane
@@ -24,48 +24,47 @@ data = make_zafar(20_000, variant="original", random_state=0)
 X, group = data.data, data.sensitive_features
 
 plain = KMeans(5, n_init=3, random_state=0).fit(X)
-fair = AnchorFairClustering(5, random_state=0).fit(X, sensitive_features=group)
+fair = FairKMeans(5, random_state=0).fit(X, sensitive_features=group)
 
 # %%
-# **Who is in which cluster?** Every bar is a cluster. In the population the groups meet at the
-# dashed line; under plain k-means the share of a group differs widely from cluster to cluster.
+# **Composition.** Every bar is a cluster, and the dashed line is the population. Under plain
+# k-means the share of a group differs widely from cluster to cluster.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained", sharey=False)
 plot_composition(plain.labels_, group, ax=axes[0]).set_title("plain k-means", loc="left")
-plot_composition(fair, ax=axes[1]).set_title("AnchorFairClustering", loc="left")
+plot_composition(fair, ax=axes[1]).set_title("FairKMeans", loc="left")
 plt.show()
 
 # %%
-# The table behind the right-hand picture, what was asked for, and by how many rows the worst cell
-# misses it. It is less than one: rows cannot be divided.
+# The counts of the fair clusters, their targets, and by how many rows the worst cell misses its
+# target. The difference is below one, since rows cannot be divided.
 
 print("counts, clusters x groups\n", fair.counts_)
 print("targets\n", fair.targets_.round(2))
 print("worst violation:", round(fair.worst_violation_, 3), "rows")
 
 # %%
-# *Balance* is the smallest group over the largest, in the worst cluster. No clustering of these
-# people can have more than the population has.
+# *Balance* is the size of the smallest group over that of the largest, in the worst cluster. No
+# clustering of these rows can exceed the balance of the population.
 
 for name, labels in {"plain": plain.labels_, "fair": fair.labels_}.items():
     print(f"{name:5s} balance {balance_score(labels, sensitive_features=group):.4f}")
 print(f"bound         {dataset_balance(group):.4f}")
 
 # %%
-# **What does it cost?** Fair clusters are less compact. By how much is a fact about the data, and
-# it is measured, not hidden.
+# **Cost.** Fair clusters are less compact. By how much depends on the data.
 
 ratio = cost_ratio_score(X, fair.labels_, plain.labels_)
 print(f"cost of the fair clusters: {ratio:.2f} times that of plain k-means")
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 plane = principal_plane(X)
 plot_embedding(X, plain.labels_, plane=plane, ax=axes[0]).set_title("plain k-means")
-plot_embedding(X, fair, plane=plane, ax=axes[1]).set_title("AnchorFairClustering")
+plot_embedding(X, fair, plane=plane, ax=axes[1]).set_title("FairKMeans")
 plt.show()
 
 # %%
-# **New rows.** A fitted model is a few small arrays. It labels rows one by one, and it can be kept
-# in a file that holds numbers and text only, never code.
+# **New rows.** A fitted model is a few small arrays. It labels rows one by one, and its file holds
+# numbers and text only, never code.
 
 new = make_zafar(5_000, variant="original", random_state=1)
 with tempfile.TemporaryDirectory() as folder:

@@ -3,11 +3,11 @@ The price of fairness
 =====================
 
 Exact proportions are the extreme case. A *tolerance* δ lets the share of a group in a cluster be
-anywhere in [(1 − δ)π, π/(1 − δ)], π being its share of the data. What does each step cost?
+anywhere in [(1 − δ)π, π/(1 − δ)], where π is its share of the data. What does each step cost?
 """
 
 # %%
-# `fairness_path` runs from exact proportions (0) to no limit at all (1).
+# `fairness_path` runs from exact proportions (0) to no constraint (1).
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -26,19 +26,19 @@ table = pd.DataFrame(path.table)
 print(table[["tolerance", "cost", "relative_balance", "violation"]].round(3).to_string(index=False))
 
 # %%
-# Each point is a clustering. To the right is fairer, up is less compact.
+# Each point is a clustering: fairer ones are to the right, less compact ones at the top.
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 plot_fairness_path(path, ax=axes)
 plt.show()
 
 # %%
-# `suggest_tolerance` reads the smallest tolerance off this curve for a given price. It reads a
-# curve; whether any tolerance is acceptable depends on what the clusters are used for.
+# `suggest_tolerance` returns the smallest tolerance for a given extra cost. Whether a tolerance is
+# acceptable depends on what the clusters are used for.
 
 for extra in (0.01, 0.05, 0.2):
     tolerance = suggest_tolerance(path, extra_cost=extra)
-    print(f"at most {extra:.0%} more cost than without limits: tolerance {tolerance:g}")
+    print(f"at most {extra:.0%} more cost than without a constraint: tolerance {tolerance:g}")
 
 # %%
 # The two ends and a compromise, cluster by cluster.
@@ -52,7 +52,7 @@ plt.show()
 
 # %%
 # The number of clusters matters as well. Many clusters make small cells, and a share of a handful
-# of rows means little: look at ``smallest_cell`` beside the cost.
+# of rows means little: compare ``smallest_cell`` with the cost.
 
 counts = pd.DataFrame(clusters_path(X, group, range(2, 8), n_init=3, random_state=0).table)
 columns = ["n_clusters", "cost", "cost_ratio", "relative_balance", "smallest_cell"]

@@ -2,12 +2,12 @@
 Every clusterer on the same data
 ================================
 
-The framework takes any clusterer: it only ever labels the anchors. Whatever it does there, the
-labels of all rows have exact counts. What differs is where the boundaries run, and the cost.
+The framework takes any clusterer, which labels only the anchors. The labels of all rows have exact
+counts in every case; the clusterers differ in the boundaries between clusters and in the cost.
 """
 
 # %%
-# Three groups of unequal size, four blobs, and each blob with a group of its own preference.
+# Three groups of unequal size and four blobs, each of which attracts one of the groups.
 
 import time
 
@@ -31,8 +31,8 @@ for name in NAMES:
     models[f"anchors + {name}"] = AnchorFairClustering(4, clusterer=name, random_state=0)
 
 # %%
-# An estimator that knows nothing of groups can be used as it is: here Ward's method, which could
-# not cluster all rows of a large table, but can cluster the anchors.
+# An estimator that takes no groups works as well: here Ward's method, which could not cluster all
+# rows of a large table, but can cluster the anchors.
 
 models["anchors + Ward"] = AnchorFairClustering(
     4, clusterer=AgglomerativeClustering(4), random_state=0
@@ -53,7 +53,9 @@ for name, model in models.items():
     )
 
 # %%
-# All but plain k-means are at the bound. The seconds of a first run include compiling the kernels.
+# All fair methods reach the bound, up to rounding to whole rows. `FairKMeans` minimises the k-means
+# cost on all rows, so it has the lowest cost of the fair methods; a spectral method on the anchors
+# minimises something else. The seconds of a first run include compiling the kernels.
 
 cheapest = results[0]["cost"]
 for result in results:
@@ -68,10 +70,10 @@ plot_comparison(results, bound=dataset_balance(group), ax=axes)
 plt.show()
 
 # %%
-# The same rows in the eyes of four of them.
+# The labels of four of them.
 
 plane = principal_plane(X)
-shown = ["plain k-means", "anchors + fair_kmeans", "anchors + spfc", "anchors + Ward"]
+shown = ["plain k-means", "FairKMeans", "anchors + spfc", "anchors + Ward"]
 figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), layout="constrained")
 for ax, name in zip(axes.flat, shown, strict=True):
     plot_embedding(X, labels[name], plane=plane, ax=ax).set_title(name)

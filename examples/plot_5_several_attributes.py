@@ -2,20 +2,20 @@
 Several sensitive attributes
 ============================
 
-Sex *and* age band: should every cluster mirror each of them, or every combination of them? The
+With sex *and* age band, clusters can mirror each of the two, or every combination of them. The
 second asks for more, and some combinations are small.
 """
 
 # %%
-# Applicants whose income depends on sex, whose years of work depend on age, and whose third feature
-# tells young women from everybody else.
+# Income depends on sex, years of work depend on age, and the third feature separates young women
+# from everybody else.
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
 
-from fairanchor import AnchorFairClustering
+from fairanchor import FairKMeans
 from fairanchor.metrics import (
     attribute_relative_balance_scores,
     cost_ratio_score,
@@ -37,15 +37,15 @@ X[:, 1] += 1.0 * (people["age"] == "55+") - 1.0 * (people["age"] == "18-34")
 X[:, 2] += 2.5 * ((people["sex"] == "f") & (people["age"] == "18-34"))
 
 plain = KMeans(4, n_init=10, random_state=0).fit(X).labels_
-separate = AnchorFairClustering(4, attributes="separate", random_state=0)
+separate = FairKMeans(4, attributes="separate", random_state=0)
 separate.fit(X, sensitive_features=people)
-crossed = AnchorFairClustering(4, attributes="intersection", random_state=0)
+crossed = FairKMeans(4, attributes="intersection", random_state=0)
 crossed.fit(X, sensitive_features=people)
 
 # %%
 # Relative balance is the worst ratio of a group's share of a cluster to its share of all rows: 1
-# is proportional. With ``"separate"`` each column is within a row of its proportions. Their
-# combinations need not be: a cluster could have all its young men and old women elsewhere.
+# is proportional. With ``"separate"`` each column is within a row of its proportions; their
+# combinations need not be.
 
 both = people.agg(" ".join, axis=1)
 labelings = {"plain": plain, "separate": separate.labels_, "crossed": crossed.labels_}
@@ -57,16 +57,16 @@ for name, labels in labelings.items():
     print(f"{name:9s}{shown}, combinations {crossing:.3f}, cost {ratio:.3f} x plain k-means")
 
 # %%
-# What the model knows about each attribute.
+# The counts of each attribute.
 
 for column, table in separate.attribute_counts_.items():
     print(column, separate.attribute_groups_[column])
     print(table)
-    print("misses its limits by", separate.attribute_violations_[column], "rows")
+    print("misses its bounds by", separate.attribute_violations_[column], "rows")
 
 # %%
-# The combinations under both settings. Above they are free, as long as each attribute is
-# mirrored.
+# The combinations under both settings. In the upper figure they are free, as long as each
+# attribute is mirrored.
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 6.4), layout="constrained")
 plot_composition(separate.labels_, both, ax=axes[0]).set_title(

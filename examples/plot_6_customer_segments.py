@@ -2,16 +2,15 @@
 Customer segments of a bank, from beginning to end
 ==================================================
 
-A bank wants to talk to its customers in two ways and looks for two segments. Marketing by segment
-must not become marketing by marital status. This page goes the whole way: the table, the
-segments, what they mean, whom they concern, what fairness costs, next month's customers, and a
-report for whoever asks.
+A bank wants two segments of its customers. Marketing by segment must not become marketing by
+marital status. This example covers the table, the segments, their profiles, the rows that fairness
+moves, its cost, new customers, and a report.
 """
 
 # %%
 # **The table.** The public bank marketing contacts: 41,108 phone calls of a Portuguese bank, ten
-# numeric columns, marital status as the sensitive one. If the file is not at hand, the page says
-# so and goes on with generated customers of the same shape.
+# numeric columns, marital status as the sensitive one. If the file is not available, the example
+# generates customers of the same shape and prints that it did.
 
 import os
 import tempfile
@@ -23,14 +22,14 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
-from fairanchor import AnchorFairClustering, fairness_path
+from fairanchor import FairKMeans, fairness_path
 from fairanchor.datasets import fetch_bank_marketing, load_bank_marketing
 from fairanchor.metrics import cost_ratio_score, relative_balance_score
 from fairanchor.plotting import plot_composition, plot_fairness_path, plot_profiles
 from fairanchor.report import summarise_run, write_report
 
 
-def bank_or_stand_in():
+def bank_or_generated():
     """The public table, from FAIRANCHOR_DATA or scikit-learn's folder, or generated customers."""
     try:
         if "FAIRANCHOR_DATA" in os.environ:
@@ -66,7 +65,7 @@ def generated_customers(n=41_108, seed=0):
     return Bunch(data=data, sensitive_features=status, feature_names=names, n_clusters=2)
 
 
-bank, origin = bank_or_stand_in()
+bank, origin = bank_or_generated()
 print("Data:", origin)
 status, names = np.asarray(bank.sensitive_features), list(bank.feature_names)
 scaler = StandardScaler().fit(bank.data)
@@ -75,11 +74,11 @@ for name, count in zip(*np.unique(status, return_counts=True), strict=True):
     print(f"{name:9s} {count:7,d} rows, {count / len(status):.1%}")
 
 # %%
-# **The segments, first without fairness.** Distances need features in comparable units, so the
-# columns are standardised; fairanchor never rescales behind your back.
+# **The segments, with and without fairness.** Distances need features in comparable units, so the
+# columns are standardised; the estimators do not rescale them.
 
 plain = KMeans(2, n_init=10, random_state=0).fit(X).labels_
-fair = AnchorFairClustering(2, random_state=0).fit(X, sensitive_features=status)
+fair = FairKMeans(2, random_state=0).fit(X, sensitive_features=status)
 
 figure, axes = plt.subplots(2, 1, figsize=(9, 4.4), layout="constrained")
 plot_composition(plain, status, ax=axes[0]).set_title("plain k-means", loc="left")
@@ -92,15 +91,15 @@ for name, labels in {"plain": plain, "fair": fair.labels_}.items():
 print(f"the fair segments cost {cost_ratio_score(X, fair.labels_, plain):.3f} times as much")
 
 # %%
-# **What do the segments mean?** The columns in which they differ most, in standard deviations.
+# **Profiles.** The columns in which the segments differ most, in standard deviations.
 
 figure, axes = plt.subplots(figsize=(10, 3.2), layout="constrained")
 plot_profiles(X, fair, feature_names=names, ax=axes)
 plt.show()
 
 # %%
-# **Whom does fairness concern?** Those whose segment is another one than that of the nearest
-# centre. They are the price in people, and they should be few and near the boundary.
+# **Who is moved?** The customers whose segment is not that of the nearest centre. They should be
+# few and near the boundary.
 
 distances = ((X[:, None, :] - fair.cluster_centers_) ** 2).sum(axis=2)
 moved = distances.argmin(axis=1) != fair.labels_
@@ -108,7 +107,7 @@ for name in fair.groups_:
     print(f"{name:9s} {moved[status == name].mean():6.2%} are not with the nearest centre")
 
 # %%
-# **Would less than exact do?** The curve says what a tolerance saves. This takes every third row.
+# **A tolerance.** The curve shows what a tolerance saves, on every third row.
 
 path = fairness_path(X[::3], status[::3], n_clusters=2, n_init=3, random_state=0)
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
@@ -116,18 +115,18 @@ plot_fairness_path(path, ax=axes)
 plt.show()
 
 # %%
-# **Next month's customers.** Fit on the first half, label the second. New rows are labelled one by
-# one, by the prices of their group; that they are nearly as fair is likely, and it is measured.
+# **New customers.** Fit on one half, label the other. New rows are labelled one by one, by the
+# prices of their group; their composition is not guaranteed, so it is measured.
 
 half = len(X) // 2
 order = np.random.default_rng(0).permutation(len(X))
 seen, new = order[:half], order[half:]
-model = AnchorFairClustering(2, random_state=0).fit(X[seen], sensitive_features=status[seen])
+model = FairKMeans(2, random_state=0).fit(X[seen], sensitive_features=status[seen])
 labels = model.predict(X[new], sensitive_features=status[new])
 print(f"new rows: {relative_balance_score(labels, sensitive_features=status[new]):.3f}")
 
 # %%
-# **A report** for whoever asks whether the segments are fair: one file, no network, plain words.
+# **A report**: one HTML file for readers who do not use Python.
 
 run = summarise_run(
     fair,

@@ -1,4 +1,4 @@
-"""Fixtures of the whole suite: the public tables, where they are on disk."""
+"""Settings and fixtures of the whole suite: hypothesis profiles, and the public tables."""
 
 import os
 from dataclasses import dataclass
@@ -6,10 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import datasets
 from fairanchor._groups import check_groups
+
+# Examples per property: few for the fast tier, many for `make test-all`, which sets the variable.
+settings.register_profile("dev", max_examples=15, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None)
+settings.load_profile(os.environ.get("FAIRANCHOR_HYPOTHESIS", "dev"))
 
 
 @dataclass(frozen=True)

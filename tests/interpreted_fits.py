@@ -19,6 +19,7 @@ from fairanchor import (
     FairnessFirstClustering,
     FairSpectralClustering,
     OneStageFairSpectralClustering,
+    ReconstructionGraph,
     VariationalFairClustering,
 )
 
@@ -43,18 +44,25 @@ def anchored(**options):
     return AnchorFairClustering(**(ANCHORS | options))
 
 
+def reconstructed(**options):
+    return anchored(graph=ReconstructionGraph(**options))
+
+
 # Name to estimator, rows, groups and weights.
 FITS = {
     "anchors": (anchored(), X, GROUPS, None),
     "weights": (anchored(), X, GROUPS, WEIGHTS),
     "equal rows": (anchored(), np.repeat(X[:30], 3, axis=0), GROUPS, None),
-    "small ridge": (anchored(alpha=1e-3, refine=0), X, GROUPS, None),
-    "large ridge": (anchored(alpha=1e3, refine=0), X, GROUPS, None),
-    "many features": (anchored(alpha=100.0, refine=0), table(2, 12)[0], GROUPS, None),
-    "one large feature": (anchored(refine=0), X * [1.0, 1.0, 1e6], GROUPS, None),
+    "row anchors": (anchored(anchors="fdas"), X, GROUPS, None),
+    "small ridge": (reconstructed(alpha=1e-3), X, GROUPS, None),
+    "large ridge": (reconstructed(alpha=1e3), X, GROUPS, None),
+    "many features": (reconstructed(alpha=100.0), table(2, 12)[0], GROUPS, None),
+    "one large feature": (reconstructed(), X * [1.0, 1.0, 1e6], GROUPS, None),
     "tolerance": (anchored(tolerance=0.2), X, GROUPS, None),
     "the paper's": (
-        AnchorFairClustering.as_in_paper(3, n_anchors=18, max_iter=10, random_state=0),
+        AnchorFairClustering.as_in_paper(
+            3, n_anchors=18, graph=ReconstructionGraph(1.0, "admm", max_iter=10), random_state=0
+        ),
         X, GROUPS, None,
     ),
     "fair k-means": (FairKMeans(3, n_init=2, random_state=0), X, GROUPS, None),

@@ -3,15 +3,17 @@
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from fairanchor.cli import main
 
 
+@pytest.mark.slow
 def test_demo_prints_both_compositions_and_the_balance():
     result = CliRunner().invoke(main, ["demo", "--rows", "3000", "-k", "3", "--jobs", "1"])
     assert result.exit_code == 0, result.output
-    for words in ("Plain k-means", "AnchorFairClustering", "best possible balance", "seconds"):
+    for words in ("Plain k-means", "FairKMeans", "best possible balance", "seconds"):
         assert words in result.output
 
 

@@ -17,7 +17,7 @@ from fairanchor import (
 
 ESTIMATORS = [
     AnchorFairClustering(n_clusters=3),
-    AnchorFairClustering(n_clusters=3, clusterer="spfc", anchors="fdas", refine=0),
+    AnchorFairClustering(n_clusters=3, anchors="fdas", graph="reconstruction"),
     AnchorFairClustering(n_clusters=3, tolerance=0.2),
     FairKMeans(n_clusters=3),
     FairKMeans(n_clusters=3, tolerance=0.2),
@@ -95,6 +95,7 @@ def with_groups(estimator):
     return grouped(**parameters)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [with_groups(estimator) for estimator in (ESTIMATORS[0], *ESTIMATORS[2:])],
     expected_failed_checks=expected_failures,

@@ -22,16 +22,16 @@ pytest.importorskip("distributed", reason="needs distributed: pip install 'faira
 import dask.array as da
 from distributed import Client, LocalCluster
 
-from fairanchor import AnchorFairClustering
+from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.rows import _chunks, _dask
 from fairanchor.rows._journal import Journal
 from fairanchor.rows._open import FileTable
 
-pytestmark = pytest.mark.xdist_group("dask")
+pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.slow]
 
 N_ROWS = 2_000
 CHUNK_ROWS = 350
-MODEL = AnchorFairClustering(3, graph_rows="all", random_state=0)
+MODEL = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_state=0)
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,8 @@ table = FileTable(
     ds.dataset(sys.argv[1], format="parquet"), client=Client(sys.argv[2]),
     checkpoint=partial(Journal, sys.argv[3]), progress=progress,
 )
-AnchorFairClustering(3, graph_rows="all", random_state=0).fit(table, sensitive_features="g")
+model = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_state=0)
+model.fit(table, sensitive_features="g")
 """
 
 
@@ -153,7 +154,7 @@ def test_a_file_cut_short_after_its_worker_was_killed_is_named(client, folder):
         gathered(model)
 
 
-def test_workers_that_have_another_version_installed_are_refused(client, folder, tmp_path):
+def test_workers_that_have_another_version_installed_raise(client, folder, tmp_path):
     """Found by the very files that an installation leaves, on the worker only."""
     installed = tmp_path / "site" / "fairanchor-0.0.1.dist-info"
     installed.mkdir(parents=True)
@@ -190,9 +191,19 @@ def held_by(dask_worker):
     return {key: bytes_of_arrays(thing, set()) for key, thing in dask_worker.data.items()}
 
 
-@pytest.mark.parametrize("parameters", [{}, {"refine": 0}])
-def test_the_scheduler_knows_all_that_workers_keep(parameters, client, folder):
-    model = clone(MODEL).set_params(n_clusters=8, **parameters)
+@pytest.mark.parametrize(
+    "model",
+    [
+        AnchorFairClustering(8, clusterer="fair_kmeans", random_state=0),
+        AnchorFairClustering(
+            8, clusterer="fair_kmeans", graph="reconstruction", n_anchors=60, random_state=0
+        ),
+        FairKMeans(8, random_state=0),
+    ],
+    ids=["local", "reconstruction", "FairKMeans"],
+)
+def test_the_scheduler_knows_all_that_workers_keep(model, client, folder):
+    model = clone(model)
     model.fit(FileTable(ds.dataset(folder), client=client), sensitive_features="g")
     list(model.iter_labels())
     known = {k: n for k, n in client.nbytes(summary=False).items() if "-chunk-" in k}

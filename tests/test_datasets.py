@@ -494,6 +494,7 @@ def test_file_without_the_columns_is_refused_by_name(tmp_path):
         datasets.load_bank_marketing(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_census_like_table_is_full_of_equal_rows():
     """As the real one: of 199 people 10 to 34 equal an earlier one in 25 columns."""
     for seed in range(4):

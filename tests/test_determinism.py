@@ -23,6 +23,7 @@ from fairanchor import (
     FairnessFirstClustering,
     FairSpectralClustering,
     OneStageFairSpectralClustering,
+    ReconstructionGraph,
     VariationalFairClustering,
 )
 from fairanchor.datasets import make_fair_blobs
@@ -35,11 +36,17 @@ X, GROUPS = DATA.data, DATA.sensitive_features
 LARGE = {
     "framework": AnchorFairClustering(4, random_state=3),
     "with a tolerance": AnchorFairClustering(4, tolerance=0.2, random_state=3),
-    "without refinement": AnchorFairClustering(4, refine=0, anchors="fdas", random_state=3),
-    "as in the paper": AnchorFairClustering.as_in_paper(
-        4, fairness="anchors", max_iter=5, tol=1e6, random_state=3
+    "reconstruction": AnchorFairClustering(
+        4, graph="reconstruction", anchors="fdas", n_anchors=60, random_state=3
     ),
-    "fair k-means": FairKMeans(4, n_init=2, random_state=3),
+    "as in the paper": AnchorFairClustering.as_in_paper(
+        4,
+        fairness="anchors",
+        graph=ReconstructionGraph(alpha=1.0, solver="admm", max_iter=5, tol=1e6),
+        random_state=3,
+    ),
+    "fair k-means": FairKMeans(4, random_state=3),
+    "fair k-means with a tolerance": FairKMeans(4, tolerance=0.2, random_state=3),
 }
 SMALL = {
     "spectral": FairSpectralClustering(4, random_state=3),
@@ -75,16 +82,19 @@ def expected():
     return all_fingerprints(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [2, 3, -1])
 def test_any_number_of_threads_gives_the_same_bits(n_jobs, expected):
     found = {name: fingerprint(own, n_jobs=n_jobs) for name, own in LARGE.items()}
     assert found == {name: expected[name] for name in LARGE}
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_bits(expected):
     assert all_fingerprints(2) == expected
 
 
+@pytest.mark.slow
 def test_another_seed_is_seen_by_the_fingerprint(expected):
     assert fingerprint(LARGE["framework"], random_state=4) != expected["framework"]
 
@@ -120,6 +130,7 @@ def shuffled_map(function, items, n_jobs):
     yield from (results[k] for k in range(len(items)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_blocks_may_be_computed_in_any_order(name, expected, monkeypatch):
     for module in USERS_OF_THREADS:

@@ -33,7 +33,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NOT_RUN = {
-    "README.md": 3,
+    "README.md": 2,
     "docs/fairness.md": 1,
     "docs/large_data.md": 3,
     "docs/guide/quick_start.md": 1,
@@ -89,6 +89,7 @@ def people_in_files(folder, monkeypatch):
 PREPARE = {"docs/large_data.md": people_in_files}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
 def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

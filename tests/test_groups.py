@@ -20,7 +20,7 @@ from fairanchor._groups import (
 )
 from fairanchor.exceptions import FairnessWarning
 
-relaxed = settings(deadline=None, max_examples=60)
+relaxed = settings(deadline=None)
 
 
 class Colour(enum.Enum):

@@ -26,7 +26,7 @@ from fairanchor.metrics import (
 )
 
 FAIRNESS_SCORES = [balance_score, relative_balance_score, mnce_score]
-relaxed = settings(deadline=None, max_examples=60)
+relaxed = settings(deadline=None)
 
 # A labelled data set: one (cluster, group) pair per row.
 rows_of_pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40)

@@ -20,7 +20,7 @@ mpl.use("agg")
 
 import matplotlib.pyplot as plt  # noqa: E402  the backend comes first
 
-from fairanchor import AnchorFairClustering, plotting  # noqa: E402
+from fairanchor import AnchorFairClustering, FairKMeans, plotting  # noqa: E402
 from fairanchor._fairness_path import FairnessPath
 from fairanchor._plots._names import display_name  # noqa: E402
 from fairanchor._plots._tables import composition_of, fold_small_groups  # noqa: E402
@@ -44,7 +44,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def model(rows):
-    estimator = AnchorFairClustering(3, random_state=0)
+    estimator = AnchorFairClustering(3, n_anchors=40, graph="reconstruction", random_state=0)
     return estimator.fit(rows.data, sensitive_features=rows.sensitive_features)
 
 
@@ -245,6 +245,22 @@ def test_convergence_draws_exact_zeros_at_the_foot(model):
     assert_allclose(errors, [record["mass_error"] for record in model.history_])
 
 
+def test_convergence_of_fair_k_means_is_its_cost(rows):
+    model = FairKMeans(3, init="random", n_init=1, random_state=0)
+    model.fit(rows.data, sensitive_features=rows.sensitive_features)
+    ax = plotting.plot_convergence(model)
+    assert_allclose(ax.lines[0].get_ydata(), model.cost_path_)
+    assert_array_equal(ax.lines[0].get_xdata(), np.arange(len(model.cost_path_)))
+    assert (ax.get_yscale(), ax.get_ylabel()) == ("linear", "cost")
+
+
+def test_the_local_graph_has_no_iterations_to_draw(rows):
+    model = AnchorFairClustering(2, n_anchors=40, random_state=0)
+    model.fit(rows.data, sensitive_features=rows.sensitive_features)
+    with pytest.raises(ValueError, match="AnchorFairClustering has no history_"):
+        plotting.plot_convergence(model)
+
+
 # Axes and names
 
 DRAWN = [
@@ -361,7 +377,7 @@ def test_costs_over_clusters_are_relative_to_the_fewest_without_limits():
     ]  # fmt: skip
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "tolerance 0.1",
-        "no limit",
+        "no constraint",
     ]
 
 
@@ -402,7 +418,7 @@ BAD_INPUT = [
     (lambda: plotting.plot_fairness_path(path_of([0.0])), "The loosest tolerance costs 0"),
     (
         lambda: plotting.plot_clusters_path(path_of([1.0])),
-        r"^path is one of fairness_path, expected one of clusters_path: .{0,60}$",
+        r"^path is one of fairness_path, expected one of clusters_path: .{0,70}$",
     ),
     (
         lambda: plotting.plot_fairness_path(clusters_path_of([1.0], [1.0])),
@@ -443,6 +459,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
         plotting.plot_composition([0, 1], ["a", "b"])
 
 
+@pytest.mark.slow
 def test_importing_the_module_does_not_import_matplotlib():
     code = "import sys, fairanchor.plotting, fairanchor.report; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -39,7 +39,7 @@ def test_a_pipeline_without_routing_takes_the_step_name():
 def test_a_grid_search_scores_by_cost():
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            AnchorFairClustering(random_state=0, min_cluster_size=0),
+            AnchorFairClustering(clusterer="fair_kmeans", random_state=0),
             {"n_clusters": [2, 4]},
             cv=2,
             error_score="raise",

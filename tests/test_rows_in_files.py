@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor import AnchorFairClustering, FairKMeans, FairSpectralClustering
 from fairanchor.rows import _chunks
 from fairanchor.rows._label_files import check_names, names_of_files, write_label_files
 from fairanchor.rows._row_files import RowFiles
@@ -91,9 +91,7 @@ def test_the_same_folder_in_another_spelling_is_the_same_table(tmp_path, monkeyp
         (["d/x.parquet/a.parquet", "d/x"], r"in x\.parquet, which is the folder of x\.parquet/a"),
     ],
 )
-def test_label_files_that_would_meet_are_refused_before_anything_is_written(
-    paths, message, tmp_path
-):
+def test_label_files_that_would_meet_raise_before_anything_is_written(paths, message, tmp_path):
     names = names_of_files(paths)
     with pytest.raises(ValueError, match=message):
         check_names(names)
@@ -148,7 +146,7 @@ def test_a_file_in_which_all_groups_are_missing_is_named(tmp_path):
 # Datasets that are no files
 
 
-def test_datasets_that_are_no_files_are_refused_with_a_way_out(tmp_path):
+def test_datasets_that_are_no_files_raise_with_a_way_out(tmp_path):
     one = write(tmp_path / "one", [["a", "b"] * 75])
     for dataset, message in (
         (ds.dataset(pa.table({"x": [1.0]})), r"type InMemoryDataset, .*dataset\.to_table\(\)"),
@@ -158,25 +156,23 @@ def test_datasets_that_are_no_files_are_refused_with_a_way_out(tmp_path):
             AnchorFairClustering(2).fit(dataset, sensitive_features="g")
 
 
-def test_estimators_that_need_all_rows_say_who_does_not(tmp_path):
+def test_an_estimator_that_needs_all_rows_names_those_that_do_not(tmp_path):
     dataset = write(tmp_path / "data", [["a", "b"] * 75])
-    with pytest.raises(
-        TypeError, match=r"FileSystemDataset, expected rows in memory: FairKMeans .*AnchorFair"
-    ):
-        FairKMeans(2).fit(dataset, sensitive_features="g")
+    with pytest.raises(TypeError, match="FileSystemDataset.*FairSpectralClustering.*AnchorFair"):
+        FairSpectralClustering(2).fit(dataset, sensitive_features="g")
 
 
 # Costs
 
 
-def test_the_cost_of_far_clusters_keeps_its_digits(tmp_path):
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_the_cost_of_far_clusters_keeps_its_digits(estimator):
     """Clusters are ten million times farther from each other than their rows are."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N_ROWS, 2))
     X[::2] += 1e7
     groups = np.array(["a", "a", "b", "b"])[np.arange(N_ROWS) % 4]
-    model = AnchorFairClustering(2, refine=0, alpha=1e5, random_state=0)
-    model.fit(X, sensitive_features=groups)
+    model = estimator(2, random_state=0).fit(X, sensitive_features=groups)
     exact = np.longdouble(0)
     for l in range(2):
         own = X[model.labels_ == l].astype(np.longdouble)

@@ -1,4 +1,4 @@
-"""Sensitive columns of new rows are paired with those of the fit: by title, or by position."""
+"""Sensitive columns of new rows are matched with those of the fit: by name, or by position."""
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,7 @@ KINDS = {
 def test_the_order_of_columns_with_titles_does_not_matter(model, kind):
     expected = model.predict(X, sensitive_features=PEOPLE)
     # Without titles the order does matter, so that this test can fail.
-    assert (model.predict(X, sensitive_features=SWAPPED.to_numpy()) != expected).mean() > 0.1
+    assert (model.predict(X, sensitive_features=SWAPPED.to_numpy()) != expected).mean() > 0.02
     assert_array_equal(model.predict(X, sensitive_features=KINDS[kind](SWAPPED)), expected)
     assert model.score(X, sensitive_features=KINDS[kind](SWAPPED)) == model.score(
         X, sensitive_features=PEOPLE
@@ -117,7 +117,7 @@ WRONG_TITLES = {
 
 
 @pytest.mark.parametrize("case", WRONG_TITLES)
-def test_other_titles_are_refused_with_both_lists(model, blind, case):
+def test_other_titles_raise_with_both_lists(model, blind, case):
     groups, message = WRONG_TITLES[case]
     for estimator in (model, blind):
         with pytest.raises(ValueError, match=message):
@@ -175,7 +175,7 @@ def test_a_report_pairs_columns_by_title():
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
-def test_another_number_of_columns_is_refused_also_by_blind_prediction(model, blind, n_columns):
+def test_another_number_of_columns_raises_also_for_blind_prediction(model, blind, n_columns):
     groups = np.repeat(PEOPLE.to_numpy()[:, :1], n_columns, axis=1)
     for estimator in (model, blind):
         with pytest.raises(ValueError, match=rf"has {n_columns} column\(s\), expected the 2 of"):
@@ -202,15 +202,15 @@ def test_blind_prediction_is_for_unknown_values_and_for_none(blind):
 # What is said about groups that are not known
 
 
-def test_rows_without_groups_are_refused_with_the_way_out():
-    model = fitted()
-    with pytest.raises(ValueError, match=r"is None, but .*set_params\(unknown_groups='blind'\)"):
+@pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
+def test_rows_without_groups_raise_with_the_parameter_that_allows_them(estimator):
+    model = fitted(estimator)
+    with pytest.raises(ValueError, match="sensitive_features.*unknown_groups='blind'"):
         model.predict(X)
     assert len(model.set_params(unknown_groups="blind").predict(X)) == N
-    with pytest.raises(ValueError, match="AnchorFairClustering with unknown_groups='blind'"):
-        fitted(FairKMeans).predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
 def test_an_unknown_value_of_a_separate_attribute_is_named_with_its_column(estimator):
     model = fitted(estimator, attributes="separate")

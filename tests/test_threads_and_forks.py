@@ -159,6 +159,7 @@ def in_forked_child(function, *arguments):
 # Fits
 
 
+@pytest.mark.slow
 def test_eight_threads_at_once_get_the_labels_of_one(two_blas_threads):
     names = list(ESTIMATORS)
     expected = {name: labels_of(name) for name in names}
@@ -209,6 +210,7 @@ def test_a_forked_child_fits_after_its_parent(name):
     assert_array_equal(in_forked_child(put_labels, name), expected)
 
 
+@pytest.mark.slow
 def test_a_child_that_is_forked_during_a_fit_fits_as_well():
     expected, going_on = labels_of("framework"), threading.Event()
 
@@ -226,6 +228,7 @@ def test_a_child_that_is_forked_during_a_fit_fits_as_well():
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_joblib_gets_the_same_labels(backend):
     names = ["framework", "fair k-means", "spectral"]

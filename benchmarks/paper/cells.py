@@ -12,7 +12,6 @@ DENSE = "spfc_dense"
 METHOD_TITLES = METHODS | {DENSE: "SpFC, dense"}
 # The ablation of anchor selection; the last one is the default of the block.
 SELECTIONS = {"faithful": ("random", "das", "fdas"), "ours": ("random", "das", "fdas", "kmeans")}
-REFINE_STEPS = 20
 # Smallest relative balance of a grid point that the label-free rule accepts.
 RELATIVE_BALANCE_FLOOR = 0.98
 RULES = {
@@ -22,15 +21,21 @@ RULES = {
     f"balance of at least {RELATIVE_BALANCE_FLOOR}; if there is none, the largest relative balance",
 }
 # Sizes of a quick run, which takes two minutes.
-QUICK = {"max_rows": 160, "per_group": (5, 10), "alphas": (1e-2, 1.0, 100.0)}
+QUICK = {
+    "max_rows": 160,
+    "per_group": (5, 10),
+    "alphas": (1e-2, 1.0, 100.0),
+    "own_per_group": (5, 10),
+}
 
 
 @dataclass(frozen=True)
 class Cell:
     """One fit; ``None`` stands for the default of the block.
 
-    The block is "faithful" (the paper's setting) or "ours" (the library's defaults except for the
-    clusterer). A timed cell runs in a process of its own, with all cores and under the limits.
+    The block is "faithful" (the paper's setting, with its reconstruction graph) or "ours" (the
+    library's defaults except for the clusterer; alpha and solver do not apply to the local graph).
+    A timed cell runs in a process of its own, with all cores and under the limits.
     """
 
     dataset: str
@@ -42,7 +47,6 @@ class Cell:
     anchors: str | None = None
     fairness: str | None = None
     solver: str | None = None
-    refine: int | None = None
     rows: int | None = None  # size of the sample to fit
     timed: bool = False
     unconstrained: bool = False  # also measure the labels without the group constraint
@@ -61,6 +65,7 @@ class Settings:
     max_rows: int | None = None
     per_group: tuple = (2, 5, 10, 15, 20)
     alphas: tuple = (1e-4, 1e-2, 1.0, 100.0)
+    own_per_group: tuple = (5, 20, 50, 100, 300)  # of our block, which has no alpha
     grid_rows: int = 20_000  # the faithful block searches its grid on at most so many rows
     full_rows: int = 200_000  # and fits its choice to all rows of tables up to this size
     time_limit: float = 1800.0  # seconds
@@ -117,20 +122,24 @@ def second_cells(request, shapes, settings, results):
                     cells += [cell for name, cell in selected.items() if "defaults" not in name]
                 if "3" in request.tables:
                     cells += ablation_cells(shape, method, block, settings, results).values()
-            if "2" in request.tables:
-                cells.append(replace(untimed_cell(shape.name, method), refine=REFINE_STEPS))
             if "5" in request.tables:
                 cells.append(untimed_cell(shape.name, method))
     return cells
 
 
 def grid_cells(shape, method, block, settings):
-    """The grid over anchors and alpha, without points that have fewer anchors than clusters."""
-    rows = _at_most(settings.grid_rows, shape) if block == "faithful" else None
+    """The grid over anchors and, in the paper's graph, alpha.
+
+    Points that have fewer anchors than clusters are left out.
+    """
+    if block == "faithful":
+        rows = _at_most(settings.grid_rows, shape)
+        points = [(m, alpha) for m in settings.per_group for alpha in settings.alphas]
+    else:
+        rows, points = None, [(m, None) for m in settings.own_per_group]
     return [
         Cell(shape.name, method, "framework", block, per_group=per_group, alpha=alpha, rows=rows)
-        for per_group in settings.per_group
-        for alpha in settings.alphas
+        for per_group, alpha in points
         if per_group * shape.n_groups >= shape.n_clusters
     ]
 
@@ -143,8 +152,8 @@ def _wanted(cell, request, settings):
 def on_line(cell, figure, settings):
     """Whether a figure shows this grid point: alpha varies at the largest number of anchors."""
     if figure == "alpha":
-        return cell.per_group == max(settings.per_group)
-    return figure == "anchors" and cell.alpha == settings.fixed_alpha
+        return cell.alpha is not None and cell.per_group == max(settings.per_group)
+    return figure == "anchors" and cell.alpha in (None, settings.fixed_alpha)
 
 
 def alone_cells(dataset, method):
@@ -182,10 +191,6 @@ def selections(shape, method, block, settings, results):
         cell = chosen_cell(rule, shape, method, block, settings, results)
         if cell is not None:
             cells[rule] = cell
-    if block == "ours":
-        cells["defaults_refined"] = replace(untimed_cell(shape.name, method), refine=REFINE_STEPS)
-        if "grid_labels" in cells:
-            cells["grid_labels_refined"] = replace(cells["grid_labels"], refine=REFINE_STEPS)
     return cells
 
 
@@ -223,7 +228,7 @@ def choose(rule, results):
         fair = result["relative_balance"] >= RELATIVE_BALANCE_FLOOR
         return (not fair, result["cost"] if fair else -result["relative_balance"])
 
-    return min(done, key=lambda cell: (*loss(cell), cell.per_group, cell.alpha))
+    return min(done, key=lambda cell: (*loss(cell), cell.per_group, cell.alpha or 0.0))
 
 
 def _at_most(limit, shape):

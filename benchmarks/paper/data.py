@@ -100,7 +100,7 @@ def load(name, data_dir=None, max_rows=None):
             origin = "the published table (discretised; classes: iMarital, a guess)"
         except FileNotFoundError:
             bunch = datasets.make_census(n_rows, random_state=0)
-            origin = "a generated stand-in: USCensus1990.data.txt was not found"
+            origin = "generated with the same shape: USCensus1990.data.txt was not found"
     X = StandardScaler().fit_transform(bunch.data)
     groups, target = np.asarray(bunch.sensitive_features), np.asarray(bunch.target)
     return Prepared(name, X, groups, target, bunch.n_clusters, origin).sample(max_rows)

@@ -11,7 +11,7 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,14 @@ from threadpoolctl import threadpool_limits
 import fairanchor
 from cells import DENSE, first_cells, second_cells
 from data import load
-from fairanchor import AnchorFairClustering, metrics
-from fairanchor.clusterers import FairSpectralClustering
+from fairanchor import (
+    AnchorFairClustering,
+    FairSpectralClustering,
+    ReconstructionGraph,
+    metrics,
+)
 from fairanchor.clusterers._registry import CLUSTERERS
+from fairanchor.graph import SoftLabels
 
 # The faithful block without a grid: the paper's largest grid point, the middle of its alphas.
 FAITHFUL_PER_GROUP = 20
@@ -170,17 +175,33 @@ def estimator(cell, data, seed, n_jobs):
         else:
             model = CLUSTERERS[cell.method]()
         return model.set_params(n_clusters=data.n_clusters, random_state=seed)
-    names = ("alpha", "anchors", "fairness", "solver", "refine")
-    given = {name: getattr(cell, name) for name in names if getattr(cell, name) is not None}
-    given |= {"clusterer": cell.method, "random_state": seed, "n_jobs": n_jobs}
+    given = {"clusterer": cell.method, "random_state": seed, "n_jobs": n_jobs}
+    given |= {
+        name: getattr(cell, name)
+        for name in ("anchors", "fairness")
+        if getattr(cell, name) is not None
+    }
     per_group, make = cell.per_group, AnchorFairClustering
     if cell.block == "faithful":
         make = AnchorFairClustering.as_in_paper
         per_group = FAITHFUL_PER_GROUP if per_group is None else per_group
-        given.setdefault("alpha", FAITHFUL_ALPHA)
+        given["graph"] = ReconstructionGraph(
+            alpha=FAITHFUL_ALPHA if cell.alpha is None else cell.alpha,
+            solver=cell.solver or "admm",
+        )
+        if given.get("anchors") == "fdas":
+            del given["anchors"]  # the paper's own, without weights
+        elif "anchors" in given:
+            given["clusterer"] = partial(_unweighted, cell.method)
     if per_group is not None:
         given["n_anchors"] = min(per_group * data.n_groups, len(data.X))
     return make(data.n_clusters, **given)
+
+
+def _unweighted(method, anchors, sensitive_features, n_clusters, *, sample_weight, random_state):
+    """Labels of anchors that all count alike, as in the paper."""
+    model = CLUSTERERS[method]().set_params(n_clusters=n_clusters, random_state=random_state)
+    return model.fit(anchors, sensitive_features=sensitive_features).labels_
 
 
 def scores(labels, data):
@@ -199,28 +220,30 @@ def scores(labels, data):
 
 
 def graph_facts(model):
-    """The targets of the anchor graph, and how near its soft mass came."""
+    """The targets, how near the labels came and, in the paper's graph, how near its soft mass."""
     group_sizes = model.counts_.sum(axis=0)
-    return {
-        "n_anchors": len(model.anchor_indices_),
-        "alpha": float(model.alpha),
+    facts = {
+        "n_anchors": len(model.anchors_),
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
-        "mass_error": float(model.mass_error_),
         "target_balance": metrics.balance_of_table(model.targets_),
         # The largest difference between the rows that targets demand of a group and its size.
         "infeasible_by": float(np.abs(model.targets_.sum(axis=0) - group_sizes).max()),
         "worst_violation": float(model.worst_violation_),
     }
+    if isinstance(model.graph, ReconstructionGraph):
+        facts |= {"alpha": float(model.graph.alpha), "mass_error": float(model.mass_error_)}
+    return facts
 
 
 def unconstrained_labels(model, data):
     """Labels of the same anchors with all prices at zero: the ablation of the constraint."""
-    rows, fitted = model._new_rows(data.X, data.groups)
-    zero = np.zeros_like(fitted.multipliers)
-    allowed = np.ones(zero.shape, dtype=bool)
-    free = replace(fitted, multipliers=zero, prices=zero, allowed_cells=allowed, by_distance=False)
-    return free.labels(rows)
+    rows, _ = model._new_rows(data.X, data.groups)
+    scorer = model._scorer
+    if isinstance(scorer, SoftLabels):
+        zero = np.zeros_like(scorer.multipliers)
+        scorer = replace(scorer, multipliers=zero, allowed_cells=np.ones(zero.shape, dtype=bool))
+    return scorer.scores(rows).argmax(axis=1)
 
 
 # Timed fits.

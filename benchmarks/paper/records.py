@@ -23,9 +23,9 @@ from cells import (
 )
 
 PUBLISHED = Path(__file__).with_name("published.csv")
-# "value": a printed number; "limit": a run that the paper reports as over its time limit;
-# "largest": only the largest of several rows is known; "not reported": a dash in the paper.
-KINDS = ("value", "limit", "largest", "not reported")
+# "value": a printed number; "limit": a run that did not end within the paper's 30 minutes;
+# "not supported": a method for two groups on a table with three.
+KINDS = ("value", "limit", "not supported")
 QUALITY = ("acc", "nmi", "balance", "mnce")
 ALL_SCORES = (*QUALITY, "relative_balance", "cost", "clusters_found", "dataset_balance",
               "worst_violation")  # fmt: skip
@@ -44,13 +44,11 @@ COLUMNS = (
     "ours, grid_labels",
     "ours, grid_label_free",
     "ours, defaults",
-    "ours, grid_labels_refined",
-    "ours, defaults_refined",
 )
 
 
 def read_published():
-    """All known printed numbers; ``method`` and ``dataset`` can be "any", ``value`` None."""
+    """All cells of the paper's tables; ``value`` is None where the paper has no number."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
     return [
@@ -64,7 +62,7 @@ def read_published():
             "where": line["where"],
             "variant": line["variant"] or None,
             "kind": line["kind"],
-            "note": line["source"],
+            "note": "",
         }
         for line in lines
     ]
@@ -72,11 +70,10 @@ def read_published():
 
 def all_records(request, settings, outcome):
     """Published and measured numbers of all requested tables and figures."""
-    names = (*request.datasets, "any")
     records = [
         record
         for record in read_published()
-        if record["table"] in request.tables and record["dataset"] in names
+        if record["table"] in request.tables and record["dataset"] in request.datasets
     ]
     makers = {"2": _table_2, "3": _table_3, "4": _table_4, "5": _table_5}
     parts = [(table, makers[table]) for table in request.tables]
@@ -160,8 +157,6 @@ def _rows(table, shape, cell, result, metrics, keys):
         value = result.get(name, getattr(cell, name, None))
         if value is not None:
             common[name] = value
-    if cell.refine:
-        common["refine"] = cell.refine
     return [
         {
             "table": table,
@@ -214,7 +209,7 @@ def table_rows(records, table):
         notes = [
             f"{name}: {record['note']}"
             for name, record in cells.items()
-            if record["note"] and (record["value"] is None or name == "published")
+            if record["note"] and record["value"] is None
         ]
         values = [shown(cells.get(name), "{:.6g}") for name in used]
         sizes = " / ".join(map(str, fitted))
@@ -228,8 +223,8 @@ def shown(record, form="{:.3f}"):
         return ""
     value = record["value"]
     if record.get("kind") == "limit":
-        return f"> {value:g}"
-    if record.get("kind") == "not reported":
+        return "over 30 minutes"
+    if record.get("kind") == "not supported":
         return "–"
     if value is not None:
         return form.format(value) if isinstance(value, float) else str(value)

@@ -5,6 +5,7 @@ takes all memory is seen as what it is.
 """
 
 import gzip
+import hashlib
 import io
 import json
 import pickle
@@ -157,7 +158,7 @@ def read_checkpoint(path):
 
 
 def allowed_errors(read):
-    from fairanchor._model_archive import ModelFileError
+    from fairanchor.persistence import ModelFileError
 
     # pyarrow allocates what damaged lengths in a table claim.
     return {read_model: ModelFileError, read_table: (ValueError, MemoryError)}.get(read, ValueError)
@@ -259,6 +260,17 @@ def header_of(shape):
     return buffer.getvalue()
 
 
+def signed(entries):
+    """A model file of these members with the checksum that a reader expects."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = bytes(64)
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    content = buffer.getvalue()[:-64]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
 def forged_models(model, trap):
     """Model files made to run a program or to fill the memory; ``trap`` is what would appear."""
     with zipfile.ZipFile(io.BytesIO(model)) as archive:
@@ -269,20 +281,25 @@ def forged_models(model, trap):
     objects = io.BytesIO()
     np.save(objects, np.array([Program(trap)], dtype=object), allow_pickle=True)
     for name in entries:
-        yield packed(entries | {name: objects.getvalue()})
-        yield packed(entries | {name: pickle.dumps(Program(trap))})
+        yield signed(entries | {name: objects.getvalue()})
+        yield signed(entries | {name: pickle.dumps(Program(trap))})
     for name in ("model.json", min(entries)):
-        yield packed(entries | {name: bytes(300 * MEGABYTE)})
+        yield signed(entries | {name: bytes(300 * MEGABYTE)})
     for shape in ((2**40,), (2**31, 2**31), (0, 2**62), (10**18, 10**18)):
         for name in entries:
             if name.endswith(".npy"):
-                yield packed(entries | {name: header_of(shape)})
-    for key in ("n_anchors", "n_clusters", "n_features"):
-        for value in (2**31, 2**62, 10**30, -1, 1.5, "3", None, [3]):
+                yield signed(entries | {name: header_of(shape)})
+    for key in ("class", "scorer", "groups", "values", "parameters"):
+        for value in (2**31, 10**30, -1, 1.5, "3", None, [3], {}):
             text = json.dumps(manifest | {key: value}).encode()
-            yield packed(entries | {"model.json": text})
-    yield packed(entries | {"model.json": b"[" * 200_000})
-    yield packed(entries | {"../../escape": b"x"})
+            yield signed(entries | {"model.json": text})
+    for value in (-1, 0, 1.5, "3", [3], {}):
+        wrong = manifest["parameters"] | {"n_clusters": value}
+        yield signed(
+            entries | {"model.json": json.dumps(manifest | {"parameters": wrong}).encode()}
+        )
+    yield signed(entries | {"model.json": b"[" * 200_000})
+    yield signed(entries | {"../../escape": b"x"})
 
 
 def forged_checkpoints(trap):

@@ -231,9 +231,10 @@ ESTIMATORS = {
     "BoundedFairAssignment": {},
 }
 SETTINGS = (
-    {}, {"refine": 0}, {"anchors": "fdas"}, {"anchors": "random"}, {"fairness": "anchors"},
-    {"fairness": "anchors_sized", "refine": 0}, {"tolerance": 0.3}, {"alpha": 1e-6},
-    {"solver": "admm", "assignment": "argmax", "max_iter": 3}, {"clusterer": "spfc"},
+    {}, {"clusterer": "fair_kmeans"}, {"anchors": "fdas"}, {"anchors": "random"},
+    {"fairness": "anchors"}, {"fairness": "anchors_sized"}, {"tolerance": 0.3},
+    {"graph": "reconstruction"}, {"graph": fairanchor.ReconstructionGraph(alpha=1e-6)},
+    {"graph": fairanchor.ReconstructionGraph(solver="admm", max_iter=3), "assignment": "argmax"},
 )  # fmt: skip
 
 

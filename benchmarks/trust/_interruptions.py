@@ -22,7 +22,8 @@ OUTPUTS = ("labels.csv", "model.npz")
 CHUNK_ROWS = 400
 ENDINGS = {0: "finished", 1: "refused in one line"}
 MEGABYTE = 2**20
-# Enough for the tables of these runs, and more.
+# Bytes of the messages of a run, which go to a file as well.
+MESSAGES = 2_000
 
 
 @dataclass
@@ -151,7 +152,8 @@ def full_disks(scene, number, seed=0):
     """No file can grow beyond a random size; then fsync and rename fail as on a full disk."""
     rng, tally = random.Random(seed), Tally.empty()
     largest = max(map(len, scene.whole.values()))
-    faults = [(children.command_with_small_files, rng.randrange(largest)) for _ in range(number)]
+    sizes = [rng.randrange(MESSAGES, largest) for _ in range(number)]
+    faults = [(children.command_with_small_files, size) for size in sizes]
     faults += [(children.command_with_full_disk, ("fsync", k)) for k in (1, 2, 3, 4)]
     for fault, given in faults:
         ended = scene.run(fault, given)

@@ -234,7 +234,7 @@ def try_resumed(folder, number):
 
 
 def try_disk(folder, number):
-    tally = interruptions.full_disks(interruptions.Scene(folder, rows=2_000), number)
+    tally = interruptions.full_disks(interruptions.Scene(folder, rows=5_000), number)
     yield record("disk", "disk full during fairanchor fit", tally, number)
     yield record(
         "disk", "a full file system during fairanchor fit", on_tiny_disk(folder, number), number
@@ -246,7 +246,7 @@ def on_tiny_disk(folder, number):
     try:
         with tiny_disk(folder / "tiny") as outputs:
             (folder / "full").mkdir()
-            scene = interruptions.Scene(folder / "full", rows=2_000, outputs=outputs)
+            scene = interruptions.Scene(folder / "full", rows=5_000, outputs=outputs)
             return interruptions.full_file_systems(scene, number)
     except CannotMountError as reason:
         progress(f"skipped, no file system to fill: {reason}")

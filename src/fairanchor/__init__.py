@@ -7,11 +7,12 @@ command line's ``--help`` do not pay for numba and scikit-learn.
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _PUBLIC = {
     "AnchorFairClustering": "fairanchor._anchor_clustering",
     "BoundedFairAssignment": "fairanchor.clusterers",
+    "FDAS": "fairanchor.anchors",
     "FairKMeans": "fairanchor.clusterers",
     "FairSpectralClustering": "fairanchor.clusterers",
     "FairletClustering": "fairanchor.clusterers",
@@ -20,9 +21,12 @@ _PUBLIC = {
     "OneStageFairSpectralClustering": "fairanchor.clusterers",
     "VariationalFairClustering": "fairanchor.clusterers",
     "FairnessWarning": "fairanchor.exceptions",
+    "LocalGraph": "fairanchor.graph",
+    "ReconstructionGraph": "fairanchor.graph",
     "clusters_path": "fairanchor._fairness_path",
+    "fair_assign": "fairanchor._fair_assign",
     "fairness_path": "fairanchor._fairness_path",
-    "load_model": "fairanchor._model_file",
+    "load_model": "fairanchor.persistence",
     "suggest_tolerance": "fairanchor._fairness_path",
 }
 

@@ -1,93 +1,94 @@
-"""The framework: any clusterer on a few anchors, carried to all rows with exact composition.
+"""The framework of the paper: any clusterer on a few anchors, carried to all rows."""
 
-Start reading at `AnchorFairClustering.fit`; it is the paper in four steps. Rows are opened in
-`_open_rows.py`, parameters are resolved in `_anchor_parameters.py`, attributes are stored in
-`_store_fit.py`, and what comes after the fit (`predict`, `save`, ...) is in `_fitted_anchors.py`.
-"""
+import warnings
+from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from fairanchor._anchor_parameters import (
-    AS_IN_PAPER,
-    CONSTRAINTS,
-    SOLVERS,
-    refine_steps,
-    targets_and_rule,
+from fairanchor._constraint import Constraint, check_request, constraint_of, is_bounds
+from fairanchor._fairness_targets import FairnessTargets
+from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, fit_context, without
+from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
+from fairanchor.assignment import largest_remainder, raise_small_sizes
+from fairanchor.assignment._assign import Assigned, KnownScores, assign_rows, unconstrained
+from fairanchor.clusterers._fair_lloyd import cost_of, means_of
+from fairanchor.clusterers._large_scale import LargeScaleClusterer
+from fairanchor.clusterers._on_anchors import cluster_anchors
+from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
+from fairanchor.clusterers._weighted_rows import warn_about_small_groups
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.graph import (
+    AnchorSummary,
+    LocalCosts,
+    LocalGraph,
+    ReconstructionGraph,
+    SoftLabels,
+    fairness_targets,
+    nearest_targets,
+    sufficient_multipliers,
+    warn_not_converged,
 )
-from fairanchor._fairness_rule import check_request
-from fairanchor._fitted_anchors import FittedAnchors
-from fairanchor._open_rows import draw_rows, open_rows, samples_of
-from fairanchor._propagation import Refinement, needs_soft_labels, propagate
-from fairanchor._sensitive_names import store_titles, titles_at_fit
-from fairanchor._shared_state import with_one_blas_thread
-from fairanchor._sklearn_compat import fit_context
-from fairanchor._store_fit import store_assignment, store_graph, store_limits, store_model
-from fairanchor.anchors import select_anchors
-from fairanchor.clusterers._on_anchors import cluster_anchors, minimum_size, warn_if_small
-from fairanchor.clusterers._registry import check_clusterer
-from fairanchor.graph import AnchorGraphProblem, AnchorSummary, check_targets, warn_not_converged
+from fairanchor.graph._targets import TARGETS
+
+# Clusters below this share of the rows, or this part of the average, are reported.
+SMALL_SHARE, SMALL_PART = 0.005, 0.1
+GRAPHS = {"local": LocalGraph, "reconstruction": ReconstructionGraph}
+ASSIGNMENTS = ("balanced", "argmax")
 
 
-class AnchorFairClustering(FittedAnchors):
+class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LargeScaleClusterer):
     """Cluster any number of rows with any clusterer, with an exact composition of groups.
 
     Four steps, each linear in the number of rows:
 
-    1. *anchors*: a few rows that stand for all, with a quota for each group;
-    2. *anchor clustering*: any (fair) clusterer labels the anchors;
-    3. *anchor graph*: every row becomes a convex combination z of the anchors H::
-
-           minimise  sum_i ||x_i - H'z_i||^2 + alpha ||z_i||^2
-           subject to  the weight of group r on the anchors of cluster l is targets[l, r]
-
-       solved exactly through its dual, which has one unknown per cluster and group;
-    4. *propagation*: the weights on each cluster's anchors are soft labels, and a
-       transportation problem turns them into labels with exact counts.
-
-    A tolerance or limits (`FairnessTargets`) take the place of targets in steps 3 and 4: the graph
-    gets the targets within them that change it least, the labels are the best within them.
+    1. *Anchors*: a few points represent all rows, with a quota for each group.
+    2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
+    3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
+       row in a cluster is its squared distance to the nearest anchor of that cluster.
+    4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
+       asked for.
 
     *Guaranteed for the labels* with ``assignment="balanced"``: cluster sizes and group sizes
     are exact, and every cell of the table clusters × groups is its target, rounded up or
     down. With ``fairness="population"`` the target is the population's composition, so no
-    clustering of the same data can have a larger balance than these targets have.
-    *Not guaranteed*: the least possible cost, and the composition of rows that are predicted
-    later.
+    clustering of the same data with clusters of these sizes is better balanced.
+    *Not guaranteed*: the composition of rows that are predicted later.
+
+    For compact clusters use `FairKMeans`, which is faster and minimises the k-means cost.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
-    clusterer : str, estimator or callable, default="fair_kmeans"
-        What labels the anchors: ``"fair_kmeans"``, ``"spfc"``, ``"vfc"``, ``"fmsc"``,
-        ``"fairlets"``, ``"ffc"`` or ``"bounded"`` for the estimators of this library with their
-        defaults; an estimator with ``fit`` and ``labels_`` or ``predict``, which is cloned, given
-        ``n_clusters`` and, if it has none, ``random_state``; or a callable
-        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. They see
-        groups as integers, the largest group being 0, if ``fit`` names ``sensitive_features``, and
-        masses if it names ``sample_weight``.
+    n_clusters : int or None, default=8
+        Number of clusters. None takes the number that the clusterer finds.
+    clusterer : str, estimator or callable, default=None
+        Labels the anchors. None is `FairSpectralClustering`. Names are ``"spfc"``, ``"vfc"``,
+        ``"fmsc"``, ``"fairlets"``, ``"ffc"``, ``"bounded"`` and ``"fair_kmeans"``. An estimator
+        with ``fit`` and ``labels_`` or ``predict`` is cloned and given ``n_clusters`` (or
+        ``n_components``) and, if it has none, ``random_state``. A callable is
+        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. Clusterers
+        see groups as integers, the largest group being 0, if ``fit`` accepts
+        ``sensitive_features``, and the numbers of rows that the anchors represent if it accepts
+        ``sample_weight``. Anchors that are labelled as noise (-1) join the nearest cluster.
+    anchors : {"kmeans", "fdas", "das", "random"}, FDAS or array of row indices, default="kmeans"
+        Centroids of k-means within each group; the paper's FDAS (rows spread over a score), its
+        ancestor DAS, or random rows, which both ignore groups; or given rows.
     n_anchors : int or "auto", default="auto"
-        Number of anchors; by default 20 per group, at least 4 per cluster. Not used when
-        ``anchors`` holds row indices.
-    anchors : {"kmeans", "fdas", "das", "random"} or array of row indices, default="kmeans"
-        How anchors are selected: medoids of k-means within each group, the paper's FDAS, its
-        ancestor DAS, or at random; the last two are blind to groups.
-    quotas : {"balanced", "paper"}, default="balanced"
-        Seats of the groups: proportional with at least ``min(n_clusters, group size)`` each, or
-        the paper's rule, which is not proportional.
-    anchor_weights : {"mass", "uniform"}, default="mass"
-        Whether the clusterer sees each anchor with the number of rows it stands for (anchors
-        that stand for hardly any are left out), or all alike as in the paper.
-    alpha : float, default=10.0
-        Ridge weight of the anchor graph, in squared units of the features.
+        Number of anchors. ``"auto"``: all rows of a table with at most 1,000; otherwise 600, or
+        50 per group (up to 1,000) or 4 per cluster if these are more. With the reconstruction
+        graph, 20 per group as in the paper, or 4 per cluster. Ignored if ``anchors`` holds indices.
+    graph : {"local", "reconstruction"}, LocalGraph or ReconstructionGraph, default="local"
+        How rows are connected to anchors: by distance, or as convex combinations of anchors as
+        in the paper.
     fairness : {"population", "anchors", "anchors_sized", "paper"}, array of shape \
 (n_clusters, n_groups), or FairnessTargets, default="population"
-        The targets: every cluster mirrors the population; each group is spread over the
-        clusters as its anchors are; the same fitted to the sizes that the anchors stand for; the
-        paper's literal form (infeasible unless quotas are proportional, so it needs
-        ``solver="admm"``); or a table of sample counts. `FairnessTargets` are limits on shares
-        and sizes in place of targets; with separate attributes a list of them, one per column.
+        What is asked for: every cluster mirrors the population; each group is spread over the
+        clusters as its anchors are; the same, fitted to the sizes that the anchors represent; the
+        paper's literal form (infeasible unless quotas are proportional, so it needs the ADMM
+        solver); or a table of sample counts. `FairnessTargets` are bounds on shares and sizes;
+        with separate attributes a list of them, one per column.
     tolerance : float in [0, 1], default=0.0
         By how much a group's share of a cluster may differ from the share s that ``fairness``
         asks for: it is in ``[(1 - tolerance) s, s / (1 - tolerance)]``, and sizes are free.
@@ -96,35 +97,15 @@ class AnchorFairClustering(FittedAnchors):
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
         combinations, or each is an attribute that the clusters mirror by itself.
     assignment : {"balanced", "argmax"}, default="balanced"
-        Exact counts, or each row's largest soft label, which keeps no promise.
-    refine : int or "auto", default="auto"
-        Fair Lloyd steps after propagation: 20 for ``clusterer="fair_kmeans"``, none for others. On
-        large tables as many are taken on samples before, which leaves few for all rows.
-        With the population as target, a tolerance or limits the sizes are free in these steps,
-        otherwise the targets stay. They change the labels, not the anchor graph's soft labels.
-    min_cluster_size : float or "auto", default="auto"
-        Least number of rows of a cluster: by default ``max(20 n / smallest group, 0.005 n)``, at
-        most ``n / (2 n_clusters)``. Targets copied from anchors, or given, can be smaller; a
-        warning says so.
+        Labels with exact counts, or each row's cheapest cluster (largest soft label), for which
+        no count is guaranteed.
+    min_cluster_size : float, default=None
+        Least number of rows (weight) of a cluster; short for ``FairnessTargets(min_size=...)``.
     missing_groups : {"error", "own_group"}, default="error"
         What missing values of ``sensitive_features`` mean.
     unknown_groups : {"error", "blind"}, default="error"
-        What `predict` does with a group that `fit` has not seen: refuse it, or use the
+        What `predict` does with a group that `fit` has not seen: raise an error, or use the
         population's average prices.
-    solver : {"newton", "admm"}, default="newton"
-        The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
-    graph_rows : {"auto", "all"}, default="auto"
-        Rows on which the anchor graph is solved. Where a refinement follows, its soft labels only
-        have to show where to begin, and of a large table a sample is enough ("auto"): 6,000 to
-        100,000 rows that stand for all, at least 2,000 of each group. With "all" every row is
-        solved, and the certificates are those of all rows; the refined labels are the same. Without
-        a refinement, and by ``solver="admm"``, every row always is.
-    max_iter : int, default=None
-        Largest number of sweeps of the solver over the rows, and over each sample that large
-        tables start from; by default 100.
-    tol : float, default=1e-3
-        Largest error of a cell's soft mass, relative to its group's size, on the rows on which the
-        anchor graph is solved.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -133,119 +114,129 @@ class AnchorFairClustering(FittedAnchors):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row. Not there for datasets and Dask collections of more than a million
-        rows, which are worked on in chunks: see `iter_labels` and `write_labels`.
+        Cluster of each row. Not set if X is a dataset or Dask collection with more than 2**20
+        rows; use `iter_labels` or `write_labels`.
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of all tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, and what was asked for; after refinement, in its last step.
+        Rows in each cell, and what was asked for (the table chosen within bounds).
     balance_ : float
         Smallest group over largest group in the worst cluster.
     worst_violation_ : float
-        Largest ``|counts_ - targets_|``, in samples; below 1 with ``assignment="balanced"``. With a
-        tolerance, limits or separate attributes: by how many samples the worst cell misses its
-        limits (``targets_`` are then the numbers chosen within them).
+        Largest ``|counts_ - targets_|``, in samples; below 1 with ``assignment="balanced"``. With
+        a tolerance, bounds or separate attributes: by how many samples the worst cell misses its
+        bounds.
     attribute_groups_, attribute_counts_, attribute_violations_ : dict
-        With ``attributes="separate"``, by the title of the column (or its number): its groups,
-        rows in each cell, and rows by which its worst cell misses its limits.
-    anchor_indices_, anchors_, anchor_masses_, anchor_labels_ : ndarrays
-        Rows chosen as anchors, their features, the weight each stands for, their clusters.
+        With ``attributes="separate"``, by the name of the column (or its number): its groups,
+        rows in each cell, and rows by which its worst cell misses its bounds.
+    anchors_, anchor_masses_, anchor_labels_ : ndarrays
+        The anchors, the weight that each represents, their clusters.
+    anchor_indices_ : ndarray of shape (n_anchors,)
+        Rows chosen as anchors; only if anchors are rows.
     clusterer_ : estimator or None
         The fitted clusterer of the anchors.
-    multipliers_ : ndarray of shape (n_clusters, n_groups)
-        Prices in the anchor graph.
     assignment_prices_ : ndarray of shape (n_clusters, n_groups)
-        Prices of the labels: `predict` adds them to soft labels (subtracts them from squared
-        distances if there was a refinement).
+        Dual variables of the labels: a row of group r is in the cluster with the least cost minus
+        price (the largest soft label plus price, with ``graph="reconstruction"``).
+    assignment_gap_ : float
+        Cost of the labels minus a lower bound on it; zero proves that they are optimal for these
+        counts. Within bounds: what the labels cost more than the linear program over fractional
+        labels, negative where they gain by missing bounds by a part of a row.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        Means of the clusters; after a refinement, the centres to which the labels are the best
-        fair assignment (the means themselves once it has converged).
+        Means of the clusters.
     inertia_ : float
-        Sum of squared distances of the rows to their centres.
-    mass_error_ : float
-        Largest error of a cell's soft mass against the targets of the anchor graph, in samples;
-        where the graph was solved on a sample, of the rows that stand for all.
-    duality_gap_, assignment_gap_ : float
-        Certificates of the anchor graph (on ``n_graph_rows_`` rows, as ``mass_error_``) and of the
-        assignment (of all rows); both are zero at an optimum. The first is below zero where soft
-        labels gain by their ``mass_error_``. Within limits the second is what the labels cost
-        more than the linear program over fractional labels, for the same soft labels or centres;
-        below zero where they gain by missing limits by a part of a row.
+        Sum of squared distances of the rows to the means of their clusters.
     converged_ : bool
-        Whether the anchor graph met its tolerance.
-    n_graph_rows_ : int
-        Number of rows on which the anchor graph was solved: all, or a sample that stands for
-        all; see ``graph_rows``.
+        Whether the anchor graph's solver converged. The local graph needs none: True.
     n_iter_ : int
-        Sweeps of the solver over these rows; those over the smaller samples that large tables
-        start from are not counted.
+        Sweeps of that solver over the rows; 1 for the local graph.
+    multipliers_ : ndarray of shape (n_clusters, n_groups)
+        Dual variables of the reconstruction graph. Set by it only, as the next two.
+    mass_error_, duality_gap_ : float
+        Largest error of a cell's soft mass, in samples, and the graph's duality gap.
+    history_ : list of dict
+        One record per iteration of the reconstruction graph's solver.
     n_clusters_found_ : int
         Number of clusters with at least one row.
-    history_ : list of dict
-        One record per iteration of the solver.
     n_features_in_ : int
         Number of features.
     sensitive_names_in_ : ndarray of shape (n_columns,)
-        Titles of the sensitive columns, only if all of them are text that differs. `predict` pairs
-        the columns of a table by them, in whatever order they are.
+        Names of the sensitive columns, if all of them are distinct strings. `predict` matches the
+        columns of a table by them, in any order.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
     >>> from fairanchor import AnchorFairClustering
-    >>> from fairanchor.datasets import make_zafar
-    >>> data = make_zafar(2000, variant="original", random_state=0)
-    >>> model = AnchorFairClustering(2, random_state=0)
-    >>> model = model.fit(data.data, sensitive_features=data.sensitive_features)
+    >>> X, moon = make_moons(5000, noise=0.05, random_state=0)
+    >>> group = np.random.default_rng(0).choice(["a", "b"], 5000)
+    >>> model = AnchorFairClustering(2, random_state=0).fit(X, sensitive_features=group)
     >>> bool(model.worst_violation_ < 1)
     True
     """
 
-    _parameter_constraints = CONSTRAINTS
+    __metadata_request__predict_proba = {"sensitive_features": True}
+    __metadata_request__transform = {"sensitive_features": True}
 
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "clusterer": [StrOptions(set(CLUSTERERS)), callable, HasMethods("fit"), None],
+        "anchors": [StrOptions(set(METHODS)), FDAS, "array-like"],
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "graph": [StrOptions(set(GRAPHS)), LocalGraph, ReconstructionGraph],
+        "fairness": [StrOptions(set(TARGETS)), "array-like", FairnessTargets],
+        "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "attributes": [StrOptions({"intersection", "separate"})],
+        "assignment": [StrOptions(set(ASSIGNMENTS))],
+        "min_cluster_size": [Interval(Real, 0, None, closed="left"), None],
+        "missing_groups": [StrOptions({"error", "own_group"})],
+        "unknown_groups": [StrOptions({"error", "blind"})],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    @without(
+        refine="fit FairKMeans(init=model.cluster_centers_) for Lloyd steps afterwards.",
+        graph_rows="every row is solved; graph=LocalGraph() is fast.",
+        alpha="graph=ReconstructionGraph(alpha=...).",
+        solver="graph=ReconstructionGraph(solver=...).",
+        max_iter="graph=ReconstructionGraph(max_iter=...).",
+        tol="graph=ReconstructionGraph(tol=...).",
+        quotas="anchors=FDAS(quotas=...).",
+        anchor_weights="anchors=FDAS(weights=...).",
+        verbose="it was removed.",
+    )
     def __init__(
         self,
         n_clusters=8,
         *,
-        clusterer="fair_kmeans",
-        n_anchors="auto",
+        clusterer=None,
         anchors="kmeans",
-        quotas="balanced",
-        anchor_weights="mass",
-        alpha=10.0,
+        n_anchors="auto",
+        graph="local",
         fairness="population",
         tolerance=0.0,
         attributes="intersection",
         assignment="balanced",
-        refine="auto",
-        min_cluster_size="auto",
+        min_cluster_size=None,
         missing_groups="error",
         unknown_groups="error",
-        solver="newton",
-        graph_rows="auto",
-        max_iter=None,
-        tol=1e-3,
         n_jobs=None,
         random_state=None,
     ):
         self.n_clusters = n_clusters
         self.clusterer = clusterer
-        self.n_anchors = n_anchors
         self.anchors = anchors
-        self.quotas = quotas
-        self.anchor_weights = anchor_weights
-        self.alpha = alpha
+        self.n_anchors = n_anchors
+        self.graph = graph
         self.fairness = fairness
         self.tolerance = tolerance
         self.attributes = attributes
         self.assignment = assignment
-        self.refine = refine
         self.min_cluster_size = min_cluster_size
         self.missing_groups = missing_groups
         self.unknown_groups = unknown_groups
-        self.solver = solver
-        self.graph_rows = graph_rows
-        self.max_iter = max_iter
-        self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -253,9 +244,9 @@ class AnchorFairClustering(FittedAnchors):
     def as_in_paper(cls, n_clusters=8, *, clusterer="spfc", alpha=1.0, **parameters):
         """The setting of the paper, for comparison.
 
-        FDAS anchors with the paper's quotas, all alike to the clusterer; the literal targets;
-        ADMM with Frank-Wolfe steps; argmax. A target that cannot be met, which is the rule, ends
-        in a ConvergenceWarning.
+        20 FDAS anchors per group with the paper's quotas and without weights; the literal
+        targets; the reconstruction graph by ADMM with Frank-Wolfe steps; argmax. A target that
+        cannot be met, which is the rule, ends in a ConvergenceWarning.
 
         Parameters
         ----------
@@ -273,7 +264,13 @@ class AnchorFairClustering(FittedAnchors):
         estimator : AnchorFairClustering
             Not fitted yet.
         """
-        return cls(n_clusters, clusterer=clusterer, alpha=alpha, **(AS_IN_PAPER | parameters))
+        setting = {
+            "anchors": FDAS(quotas="paper", weights="uniform"),
+            "graph": ReconstructionGraph(alpha=alpha, solver="admm"),
+            "fairness": "paper",
+            "assignment": "argmax",
+        }
+        return cls(n_clusters, clusterer=clusterer, **(setting | parameters))
 
     @fit_context(prefer_skip_nested_validation=False)
     @with_one_blas_thread
@@ -288,9 +285,9 @@ class AnchorFairClustering(FittedAnchors):
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; what several columns mean, ``attributes`` says. Without it all rows
-            are one group, and a warning says so. For datasets and Dask DataFrames the name of a
-            column or a list of names; all other columns are features.
+            Group of each row. Without it all rows are one group, which a warning reports. For
+            datasets and Dask DataFrames the name of a column or a list of names; all other
+            columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row; targets and counts are then in weight.
 
@@ -299,59 +296,307 @@ class AnchorFairClustering(FittedAnchors):
         self : object
             The fitted estimator.
         """
-        request = (self.fairness, self.tolerance, self.attributes, self.solver, self.assignment)
-        check_request(*request)
-        rows, groups, units, attributes = open_rows(self, X, sensitive_features, sample_weight)
-        refine = refine_steps(self)
-        # Targets that are copied from the anchors must not be loosened twice.
-        mirrors = isinstance(self.fairness, str) and self.fairness == "population"
-        clusterer = check_clusterer(self.clusterer, tolerance=self.tolerance if mirrors else 0.0)
-        min_size = minimum_size(self.min_cluster_size, rows, self.n_clusters, units.weight)
-        # Groups and rows draw from one seed, so that neither names nor order matter.
+        graph = self._check_request()
+        training = self._open_rows(
+            X, sensitive_features, sample_weight, needs_memory=self._needs_memory(graph)
+        )
+        warn_about_small_groups(
+            training.groups, self.n_clusters or 1, attributes=training.attributes
+        )
+        # One seed for all groups, so that neither their names nor their order matter.
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
-        # 1. Fair anchor generation: every group gets its seats, every anchor its mass.
-        solver = SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
-        distinct = rows.merged() if solver.is_exact else rows  # ADMM's residuals count rows
-        drawn = draw_rows(self, rows, groups)
-        anchors = select_anchors(
-            rows, groups, self.anchors, self.n_anchors, self.quotas, self.n_clusters, seed,
-            distinct=distinct, drawn=drawn,
-        )  # fmt: skip
-        samples = samples_of(self, rows, distinct, drawn, anchors)
+        # 1. Anchors: every group gets its quota, every anchor the number of rows it represents.
+        few = isinstance(graph, ReconstructionGraph)  # whose cost grows fast with the anchors
+        n_clusters = self.n_clusters or 1
+        plan = plan_anchors(self.anchors, self.n_anchors, training.groups, n_clusters, few=few)
+        drawn = training.draw(n_clusters, plan.rows_to_draw(training.rows.group_sizes))
+        anchors = select_anchors(plan, training.rows, training.distinct, drawn, seed)
 
-        # 2. Anchor fair clustering: any clusterer, and it only ever sees the anchors.
-        weighted = self.anchor_weights == "mass"
-        anchor_labels, fitted = cluster_anchors(
-            clusterer, anchors, self.n_clusters, weighted=weighted, min_size=min_size, seed=seed
-        )
+        # 2. Anchor clustering: any clusterer, and it only ever sees the anchors.
+        clusterer = check_clusterer(self.clusterer)
+        anchor_labels, fitted = cluster_anchors(clusterer, anchors, self.n_clusters, seed)
 
-        # 3. Fair anchor graph: multipliers such that every cluster gets its mass of each group.
-        problem = AnchorGraphProblem(
-            anchors.points, anchor_labels, self.n_clusters, self.alpha * units.length**2
-        )
-        summary = AnchorSummary.of(anchors, anchor_labels, self.n_clusters, rows, min_size)
-        targets, rule = targets_and_rule(
-            self, problem, distinct, summary, groups, attributes, units
-        )
-        check_targets(targets, summary, groups, feasible=solver.is_exact)
-        refinement = Refinement(refine, mirrors, min_size, rule)
-        keep = needs_soft_labels(refinement, samples)
-        every_row = keep or self.graph_rows == "all"
-        graph = solver.solve(
-            problem, distinct, targets, samples, keep_soft_labels=keep, every_row=every_row
-        )
-        warn_not_converged(graph)
-
-        # 4. Propagation: soft labels to labels whose counts are exact.
-        propagated = propagate(self.assignment, graph, distinct, targets, samples, refinement)
+        # 3. and 4. Anchor graph and labels: rows get the cheapest labels that are fair.
+        connect = self._connect_locally
+        if isinstance(graph, ReconstructionGraph):
+            connect = self._reconstruct
+        constraint, assigned = connect(graph, training, anchors, anchor_labels, drawn)
 
         self.clusterer_ = fitted
-        store_graph(self, rows, units, anchors, problem, graph)
-        store_assignment(self, rows, groups, units, propagated)
-        store_titles(self, titles_at_fit(X, sensitive_features))
-        store_limits(self, rows, groups, attributes, units, propagated, rule)
-        store_model(self, distinct, groups, problem, targets, graph, propagated, rule)
-        is_named = isinstance(self.fairness, str)
-        warn_if_small(self.counts_, min_size * units.weight if is_named else 0.0)
+        self.anchors_ = anchors.points / training.length
+        self.anchor_masses_ = anchors.masses * training.unit
+        self.anchor_labels_ = anchor_labels
+        self.__dict__.pop("anchor_indices_", None)
+        if anchors.indices is not None:
+            self.anchor_indices_ = anchors.indices
+        self._n_features_out = len(anchors.points)
+        self._store_assignment(
+            training, assigned, constraint, squared=isinstance(graph, LocalGraph)
+        )
+        self._store_centers(training, assigned)
+        self._warn_about_small_clusters()
         return self
+
+    def _check_request(self):
+        """Check parameters against each other; returns the graph as an object."""
+        check_request(self.fairness, self.tolerance, self.min_cluster_size, names=set(TARGETS))
+        graph = GRAPHS[self.graph]() if isinstance(self.graph, str) else self.graph
+        graph._check()
+        exact = isinstance(graph, LocalGraph) or graph.solver == "newton"
+        if isinstance(self.fairness, str) and self.fairness == "paper" and exact:
+            raise ValueError(
+                "fairness='paper' is infeasible unless quotas are proportional, and needs "
+                "graph=ReconstructionGraph(solver='admm'). fairness='anchors' is the feasible form."
+            )
+        if self._has_bounds() and self.assignment != "balanced":
+            raise ValueError(
+                f"assignment={self.assignment!r} keeps no bound: a tolerance, FairnessTargets, "
+                "separate attributes and min_cluster_size need assignment='balanced'."
+            )
+        if self._has_bounds() and not exact:
+            raise ValueError(
+                "solver='admm' keeps no bound: a tolerance, FairnessTargets, separate attributes "
+                "and min_cluster_size need solver='newton' or graph='local'."
+            )
+        return graph
+
+    def _has_bounds(self):
+        """Whether bounds on shares or sizes are asked for, instead of a table of targets."""
+        return (
+            self.tolerance > 0.0
+            or self.attributes == "separate"
+            or self.min_cluster_size is not None
+            or is_bounds(self.fairness)
+        )
+
+    def _needs_memory(self, graph):
+        """What was asked for that needs all rows in memory at once, or None."""
+        if self._has_bounds():
+            return "A tolerance, bounds, attributes='separate' or min_cluster_size"
+        if self.assignment != "balanced":
+            return f"assignment={self.assignment!r}"
+        if isinstance(graph, ReconstructionGraph) and graph.solver != "newton":
+            return f"solver={graph.solver!r}"
+        return None
+
+    def _constraint(self, training, summary):
+        """What labels must satisfy; a named fairness may depend on the anchors."""
+        targets = None
+        if isinstance(self.fairness, str) and self.fairness != "population":
+            targets = fairness_targets(self.fairness, summary)
+        return constraint_of(
+            self.fairness, self.tolerance, training.attributes, training.groups, training.rows,
+            len(summary.counts), min_size=self.min_cluster_size, targets=targets,
+            unit=training.unit,
+        )  # fmt: skip
+
+    def _connect_locally(self, graph, training, anchors, anchor_labels, drawn):
+        """Costs by distance; the clusters are as large as the rows without a constraint make them.
+
+        Free sizes, as in fair k-means, would let clusters vanish that groups do not share.
+        """
+        n_clusters = int(anchor_labels.max()) + 1
+        rows = training.distinct
+        costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
+        # Rows in chunks keep their scores themselves.
+        scorer = costs if training.in_chunks else KnownScores(costs.scores(rows))
+        mass, total = unconstrained(rows, scorer)
+        summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
+        constraint = self._constraint(training, summary)
+        if constraint.is_population:
+            sizes = _at_least_a_row(mass.sum(axis=1), whole=not training.rows.is_weighted)
+            constraint = Constraint(np.outer(sizes, rows.group_sizes) / rows.total)
+        points = (anchors.points, anchor_labels)
+        assigned = self._labels(training, rows, scorer, constraint, points, drawn)
+        self._scorer = costs.with_typical_distance(total / rows.total)
+        self.converged_, self.n_iter_ = True, 1
+        for name in ("multipliers_", "mass_error_", "duality_gap_", "history_"):
+            self.__dict__.pop(name, None)
+        return constraint, assigned
+
+    def _reconstruct(self, graph, training, anchors, anchor_labels, drawn):
+        """Soft labels as convex combinations of the anchors, whose sums meet the targets."""
+        n_clusters = int(anchor_labels.max()) + 1
+        problem = graph.problem(anchors.points, anchor_labels, n_clusters, training.length)
+        # ADMM's residuals count rows.
+        rows = training.distinct if graph.solver == "newton" else training.rows
+        summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
+        constraint = self._constraint(training, summary)
+        if constraint.is_population:
+            constraint = Constraint(fairness_targets("population", summary))
+        targets = constraint.targets
+        if constraint.rule is not None:
+            targets = nearest_targets(constraint.rule, problem, rows)
+        exact = graph.solver == "newton"
+        samples = training.samples(n_clusters, drawn) if exact else []
+        result = graph.make_solver().solve(problem, rows, targets, samples)
+        warn_not_converged(result)
+        multipliers = result.multipliers
+        # ADMM excludes no anchor: its zero targets are met as nearly as all others.
+        allowed = np.ones(targets.shape, dtype=bool)
+        if exact:
+            allowed = (targets > 0) | (targets.sum(axis=0) == 0)
+            multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
+        soft_labels = result.pop_soft_labels()
+        scorer = SoftLabels(problem, multipliers, allowed)
+        if soft_labels is not None:
+            scorer = KnownScores(soft_labels)
+        points = (anchors.points, anchor_labels)
+        assigned = self._labels(training, rows, scorer, constraint, points, drawn)
+        self._scorer = SoftLabels(
+            problem, training.groups.to_public(multipliers), training.groups.to_public(allowed)
+        )
+        length, unit = training.length, training.unit
+        self.multipliers_ = self._scorer.multipliers / length / length
+        self.mass_error_ = result.mass_error * unit
+        self.duality_gap_ = result.duality_gap * unit / length / length
+        self.history_ = result.history_in_units_of(length, unit)
+        self.converged_, self.n_iter_ = result.converged, result.n_iter
+        return constraint, assigned
+
+    def _labels(self, training, rows, scorer, constraint, labelled_anchors, drawn):
+        """The cheapest labels under the constraint, or each row's own cheapest cluster."""
+        if self.assignment == "argmax":
+            targets = constraint.targets
+            allowed = constraint.allowed_cells(*targets.shape)
+            closed = np.where(allowed, 0.0, -np.inf).T[rows.group_codes]
+            labels = (scorer.scores(rows) + closed).argmax(axis=1).astype(np.int32)
+            return Assigned(rows.spread(labels, {}), targets, np.zeros(targets.shape), 0.0)
+        middles = sample = None
+        if training.in_chunks:
+            n_clusters = int(labelled_anchors[1].max()) + 1
+            sample = training.samples(n_clusters, drawn)[-1]
+            middles = _cluster_means(*labelled_anchors, n_clusters)
+        return assign_rows(rows, scorer, constraint, sample, middles)
+
+    def _store_centers(self, training, assigned):
+        """Means of the clusters, and the squared distances of the rows to them."""
+        n_clusters, rows, length = len(assigned.targets), training.rows, training.length
+        # A cluster without rows has the mean of its anchors.
+        middles = _cluster_means(self.anchors_ * length, self.anchor_labels_, n_clusters)
+        if training.in_chunks:
+            agreed = assigned.labels
+            sizes = agreed.totals.sum(axis=1)
+            means = agreed.sums / np.maximum(sizes, 1)[:, None]
+            centers = np.where(sizes[:, None] > 0, means, middles)
+            # Squares around points that are near, less the little that the means take of them.
+            cost = agreed.squares - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
+        else:
+            centers = means_of(rows, assigned.labels, middles)
+            cost = cost_of(rows, assigned.labels, centers)
+        self.cluster_centers_ = centers / length
+        self.inertia_ = max(float(cost), 0.0) * training.unit / length / length
+        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
+
+    def _warn_about_small_clusters(self):
+        sizes = self.counts_.sum(axis=1)
+        small = sizes < sizes.sum() * min(SMALL_SHARE, SMALL_PART / len(sizes))
+        if small.any():
+            listed = ", ".join(f"{l} ({sizes[l]:g})" for l in np.flatnonzero(small)[:5])
+            warnings.warn(
+                f"{int(small.sum())} of {len(sizes)} clusters have very few samples: {listed}. "
+                "min_cluster_size sets a minimum; fewer clusters or another clusterer may fit the "
+                "data better.",
+                FairnessWarning,
+                stacklevel=users_stacklevel(),
+            )
+
+    def predict_proba(self, X, *, sensitive_features=None):
+        """Soft labels of new rows.
+
+        In the local graph, the projection of ``-(costs - prices) / 2 alpha`` onto the simplex,
+        where alpha is the spread of the row's distances to its nearest anchors: the largest
+        entry is that of `predict`, ties excepted. In the reconstruction graph, the weights on
+        each cluster's anchors, whose largest entry may differ from `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+
+        Returns
+        -------
+        soft_labels : ndarray of shape (n_samples, n_clusters)
+            Rows on the simplex.
+        """
+        rows, prices = self._new_rows(X, sensitive_features)
+        return self._scorer_for(prices).soft_labels(rows, prices)
+
+    def transform(self, X, *, sensitive_features=None):
+        """Weights of new rows on the anchors.
+
+        Sums of the weights over a cluster's anchors are soft labels of the graph and may
+        disagree with `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+
+        Returns
+        -------
+        Z : csr_array of shape (n_samples, n_anchors)
+            Rows on the simplex.
+        """
+        rows, prices = self._new_rows(X, sensitive_features)
+        return self._scorer_for(prices).anchor_weights(rows, prices)
+
+    def fit_transform(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Fit, and return the anchor weights of the same rows; see `fit` and `transform`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        Z : csr_array of shape (n_samples, n_anchors)
+            Rows on the simplex.
+        """
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(X, sensitive_features=sensitive_features)
+
+    def _labels_of(self, rows, prices):
+        priced = self._scorer_for(prices).scores(rows) + prices.T[rows.group_codes]
+        return priced.argmax(axis=1).astype(np.int32)
+
+    def _scorer_for(self, prices):
+        """The scorer, with multipliers for codes that fit has not seen."""
+        scorer = self._scorer
+        extra = prices.shape[1] - len(self.groups_)
+        if extra == 0 or isinstance(scorer, LocalCosts):
+            return scorer
+        # Those of excluded cells are as large as need be, and would exclude all.
+        average = self._average(scorer.multipliers, scorer.allowed_cells, 0.0)[:, None]
+        return SoftLabels(
+            scorer.problem,
+            np.column_stack([scorer.multipliers, *[average] * extra]),
+            np.column_stack(
+                [scorer.allowed_cells, *[scorer.allowed_cells.any(axis=1)[:, None]] * extra]
+            ),
+        )
+
+
+def _at_least_a_row(sizes, *, whole):
+    """Sizes of clusters as whole numbers, none empty; weights stay as they are."""
+    if not whole:
+        return sizes
+    return largest_remainder(raise_small_sizes(sizes, 1.0), round(sizes.sum())).astype(np.float64)
+
+
+def _cluster_means(points, labels, n_clusters):
+    sums = np.zeros((n_clusters, points.shape[1]))
+    np.add.at(sums, labels, points)
+    return sums / np.bincount(labels, minlength=n_clusters)[:, None]

@@ -14,7 +14,7 @@ from fairanchor.metrics import balance_of_table, relative_balance_of_table
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 _WANTED = {
     "fairness_path": "one number of clusters with several tolerances",
-    "clusters_path": "several numbers of clusters, with limits and without",
+    "clusters_path": "several numbers of clusters, with and without the constraint",
 }
 
 
@@ -26,14 +26,14 @@ class FairnessPath:
     ----------
     records : list of dict
         One per clustering: ``tolerance``, ``n_clusters``, ``cost`` (k-means cost of the labels to
-        their centres), ``lp_value`` (certified lower bound of what labels within the limits cost
-        with these centres), ``violation`` (rows by which the worst cell misses its limits),
+        their centres), ``lp_value`` (certified lower bound on what labels within the bounds cost
+        with these centres), ``violation`` (rows by which the worst cell misses its bounds),
         ``balance`` and ``relative_balance`` (of the worst attribute, if there are several),
-        ``smallest_cluster``, ``smallest_cell``, ``n_iter`` and ``start``: whether the clustering
-        before was the better start ("warm") or the data ("cold"). Labels that miss a limit by a
-        part of a row (``violation`` above 0, as is common with tolerance 0) may gain by it:
-        ``cost - lp_value`` can then be negative, and is no distance from an optimum. With
-        ``attributes="separate"`` also ``attributes``: by the title of each column its
+        ``smallest_cluster``, ``smallest_cell``, ``n_iter``, ``converged`` and ``start``: whether
+        the previous clustering was the better start ("warm") or the data ("cold"). Labels that
+        miss a bound by a part of a row (``violation`` above 0, as is common with tolerance 0) may
+        gain by it: ``cost - lp_value`` can then be negative, and is no distance from an optimum.
+        With ``attributes="separate"`` also ``attributes``: by the name of each column its
         ``balance``, ``relative_balance`` and ``violation``.
     models : list of FairKMeans
         The fitted estimators, with ``labels_`` and `predict`.
@@ -61,6 +61,7 @@ def fairness_path(
     n_clusters=8,
     attributes="intersection",
     sample_weight=None,
+    missing_groups="error",
     n_init=10,
     max_iter=100,
     tol=1e-4,
@@ -69,18 +70,18 @@ def fairness_path(
 ):
     """The cost-fairness curve: fair k-means for one tolerance after the other.
 
-    From tight to loose. What is found for a tolerance is allowed by the next, looser one, so it
-    is one of the starts there, and the cheaper of this and of a fresh start is kept. Hence the
-    cost does not rise along the path, but where cells are so small that the tighter labels miss
-    the looser limits by a part of a row too and labels that miss nothing replace them (and, with
-    unequal weights, but for their rounding).
+    From tight to loose. Labels found for a tolerance are allowed by the next, looser one, so they
+    are a warm start there, and the cheaper of this and of a fresh start is kept. Hence the cost
+    does not rise along the path, except where cells are so small that the tighter labels miss
+    the looser bounds by a part of a row too and labels that miss nothing replace them (and, with
+    unequal weights, except for their rounding).
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         Rows to cluster, in memory.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Group of each row; what several columns mean, ``attributes`` says.
+        Group of each row; see ``attributes`` for several columns.
     tolerances : sequence of floats in [0, 1], default=(0, 0.05, 0.1, 0.2, 0.5, 1)
         In any order; they are sorted. 0 asks for exact proportions, 1 for nothing.
     n_clusters : int, default=8
@@ -89,7 +90,7 @@ def fairness_path(
         What several sensitive columns mean, see `FairKMeans`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-    n_init, max_iter, tol, n_jobs, random_state
+    missing_groups, n_init, max_iter, tol, n_jobs, random_state
         As in `FairKMeans`.
 
     Returns
@@ -111,8 +112,8 @@ def fairness_path(
     records, models, before = [], [], None
     for tolerance in _sorted_tolerances(tolerances):
         model = FairKMeans(
-            n_clusters, tolerance=tolerance, attributes=attributes, n_init=n_init,
-            max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
+            n_clusters, tolerance=tolerance, attributes=attributes, missing_groups=missing_groups,
+            n_init=n_init, max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         before, is_warm = model._fit_after(before, X, sensitive_features, sample_weight)
         records.append(_record(model) | {"start": "warm" if is_warm else "cold"})
@@ -128,6 +129,7 @@ def clusters_path(
     tolerance=0.0,
     attributes="intersection",
     sample_weight=None,
+    missing_groups="error",
     n_init=10,
     max_iter=100,
     tol=1e-4,
@@ -136,7 +138,7 @@ def clusters_path(
 ):
     """Cost and balance of fair k-means over the number of clusters, to help to choose it.
 
-    Every record also has ``plain_cost``, of k-means without any limit, and ``cost_ratio``, the
+    Every record also has ``plain_cost``, of k-means without a constraint, and ``cost_ratio``, the
     price of fairness. Costs fall with the number of clusters in any case; look for where they
     stop falling fast, where the ratio begins to rise, and for cells so small (``smallest_cell``)
     that a share of them means little. It is a help to judge, not a rule.
@@ -155,7 +157,7 @@ def clusters_path(
         What several sensitive columns mean, see `FairKMeans`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-    n_init, max_iter, tol, n_jobs, random_state
+    missing_groups, n_init, max_iter, tol, n_jobs, random_state
         As in `FairKMeans`.
 
     Returns
@@ -168,8 +170,8 @@ def clusters_path(
     for number in _sorted_numbers(n_clusters):
         path = fairness_path(
             X, sensitive_features, sorted({tolerance, 1.0}), n_clusters=number,
-            attributes=attributes, sample_weight=sample_weight, n_init=n_init, max_iter=max_iter,
-            tol=tol, n_jobs=n_jobs, random_state=random_state,
+            attributes=attributes, sample_weight=sample_weight, missing_groups=missing_groups,
+            n_init=n_init, max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         plain = path.records[-1]["cost"]
         record = path.records[0]
@@ -182,9 +184,9 @@ def clusters_path(
 def suggest_tolerance(path, *, extra_cost=0.05):
     """The smallest tolerance of a path that costs at most so much more than the loosest one.
 
-    A judgement, not an oracle: what fairness may cost, and whether any tolerance is acceptable,
-    depends on what the clusters are used for; this only reads the curve. The loosest tolerance
-    should be 1, no limit at all; with another a warning says what costs are compared with.
+    A reading of the curve, not advice: what fairness may cost, and whether any tolerance is
+    acceptable, depends on what the clusters are used for. The loosest tolerance should be 1, no
+    constraint at all; with another a warning states what costs are compared with.
 
     Parameters
     ----------
@@ -213,7 +215,7 @@ def suggest_tolerance(path, *, extra_cost=0.05):
     if tolerances[-1] < 1.0:
         warnings.warn(
             f"The loosest tolerance of the path is {tolerances[-1]:g}: costs are compared with "
-            "that, not with clusters without limits (tolerance 1).",
+            "that, not with clusters without a constraint (tolerance 1).",
             FairnessWarning,
             stacklevel=2,
         )
@@ -221,7 +223,7 @@ def suggest_tolerance(path, *, extra_cost=0.05):
 
 
 def check_path(path, source):
-    """Refuse what is not a path of one kind.
+    """Raise an error for what is not a path of one kind.
 
     Parameters
     ----------
@@ -258,6 +260,7 @@ def _record(model):
         "smallest_cluster": min(table.sum(axis=1).min() for table in tables).item(),
         "smallest_cell": min(table.min() for table in tables).item(),
         "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
     }
     if separate is not None:
         record["attributes"] = {

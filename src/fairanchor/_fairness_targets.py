@@ -25,9 +25,9 @@ class FairnessTargets(BaseEstimator):
         ``{group: share}`` or an array in the sorted order of the names; or for each
         cluster, as ``{group: list of shares}`` or a table with a row per cluster and a column per
         group, columns by name if it is a DataFrame.
-    lower, upper : dict, array-like or DataFrame, default=None
-        Least and greatest shares, in the same forms. Groups that a dict or a DataFrame does
-        not name, and NaN, have no such limit.
+    lower, upper : float, dict, array-like or DataFrame, default=None
+        Least and greatest shares, in the same forms; one number is for every group. Groups that a
+        dict or a DataFrame does not name, and NaN, have no such bound.
     tolerance : float in [0, 1], default=None
         Shares may be in ``[(1 - tolerance) s, s / (1 - tolerance)]`` around the given shares s,
         or around those of the data if none are given. None is 0, or 1 if there are
@@ -55,7 +55,6 @@ class FairnessTargets(BaseEstimator):
         self.tolerance = tolerance
         self.min_size = min_size
         self.max_size = max_size
-        self._check_parameters()
 
     @classmethod
     def proportional(cls, tolerance=0.0, *, min_size=None, max_size=None):
@@ -223,7 +222,7 @@ def _check_shares(given, parameter):
         _, values = named_columns(given)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{parameter}={given!r} should hold numbers: {error}.") from None
-    if values.ndim not in (1, 2) or values.size == 0:
+    if values.ndim not in ((1, 2) if parameter == "shares" else (0, 1, 2)) or values.size == 0:
         raise ValueError(
             f"{parameter} has shape {values.shape}, expected (n_groups,) or (n_clusters, n_groups)."
         )
@@ -238,6 +237,8 @@ def _check_shares(given, parameter):
 def _table(given, parameter, names, n_clusters, *, missing):
     """A row per cluster and a column per name; ``missing=None`` requires all names."""
     given_names, values = named_columns(given)
+    if values.ndim == 0:
+        return np.full((n_clusters, len(names)), float(values))
     if values.ndim == 2 and len(values) != n_clusters:
         raise ValueError(
             f"{parameter} has {len(values)} rows, but there are {n_clusters} clusters: expected a "

@@ -27,7 +27,7 @@ def check_output(path, *, force=False):
     if path.exists() and not force:
         if is_device(path):
             return
-        raise FileExistsError(f"{path} exists already. Use --force to replace it (force=True).")
+        raise FileExistsError(f"{path} exists already. Use force=True to replace it.")
     folder = _target(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: the folder {folder} does not exist.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from fairanchor._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
 
 # Range of integers that are looked up in a table.
@@ -180,18 +181,18 @@ def codes_of_known_groups(sensitive_features, known, n_rows, *, missing=None):
     return translation[codes], unknown
 
 
-def warn_one_group(stacklevel):
-    """Say that nothing is constrained, at a caller so many levels up."""
+def warn_one_group():
+    """Say that nothing is constrained."""
     warnings.warn(
         "sensitive_features is None: all rows are taken as one group, so the clusters "
         "are not constrained in any way.",
         FairnessWarning,
-        stacklevel=stacklevel,
+        stacklevel=users_stacklevel(),
     )
 
 
 def _one_group(n_rows):
-    warn_one_group(stacklevel=5)
+    warn_one_group()
     return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
 
 

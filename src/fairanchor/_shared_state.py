@@ -7,6 +7,7 @@ together: the first sets it, the last puts back what was there.
 """
 
 import os
+import sys
 import threading
 import warnings
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,19 @@ from functools import cache, wraps
 
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
+
+from fairanchor.exceptions import FairnessWarning
+
+
+def users_stacklevel():
+    """The ``stacklevel`` of a warning that points to the first caller outside the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("fairanchor", "sklearn"):
+            break
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class SharedContext:
@@ -80,7 +94,16 @@ def _ignore_equal_centers():
         yield
 
 
+@contextmanager
+def _ignore_fairness():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        yield
+
+
 one_blas_thread = SharedContext(_limit_blas)
+#: Without warnings about the composition of clusters that are only an intermediate result.
+fairness_warnings_ignored = SharedContext(_ignore_fairness)
 #: Without scikit-learn's warning that k-means found fewer clusters than it was asked for.
 equal_centers_allowed = SharedContext(_ignore_equal_centers)
 

@@ -1,5 +1,7 @@
 """The only file that knows scikit-learn's private names."""
 
+from functools import wraps
+
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
@@ -14,9 +16,28 @@ __all__ = [
     "fit_context",
     "set_feature_names",
     "validate_data",
+    "without",
 ]
 
 fit_context = _fit_context
+
+
+def without(**removed):
+    """Decorate ``__init__``: a parameter that no longer exists raises an error with the new way."""
+
+    def decorate(init):
+        @wraps(init)
+        def checked(self, *args, **parameters):
+            for name in parameters:
+                if name in removed:
+                    raise TypeError(
+                        f"{type(self).__name__} has no parameter {name!r} any more: {removed[name]}"
+                    )
+            init(self, *args, **parameters)
+
+        return checked
+
+    return decorate
 
 
 def set_feature_names(estimator, names, n_features):
@@ -35,7 +56,7 @@ def check_weights(sample_weight, X):
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight has {int((weights < 0).sum())} negative values, smallest "
-            f"{weights.min()}: a weight says how many rows a row stands for."
+            f"{weights.min()}: a weight is the number of rows that a row represents."
         )
     if not weights.sum() > 0:
         raise ValueError("sample_weight is zero for every row: there is nothing to cluster.")

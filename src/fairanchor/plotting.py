@@ -1,4 +1,4 @@
-"""Pictures of a clustering and of its fairness.
+"""Figures of a clustering and of its fairness.
 
 Every function takes ``ax`` (by default it makes new axes), draws into it and returns it. They
 need matplotlib: ``pip install "fairanchor[report]"``.
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def principal_plane(X: Table) -> Plane:
-    """The plane in which rows differ most, to draw several pictures alike.
+    """The plane in which rows differ most, to draw several figures alike.
 
     Parameters
     ----------

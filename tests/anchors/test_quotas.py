@@ -1,4 +1,4 @@
-"""Seats per group."""
+"""Quotas: the number of anchors of each group."""
 
 import math
 from fractions import Fraction
@@ -24,7 +24,7 @@ def shares_of(sizes, n_anchors):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 30))
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_balanced_quotas_keep_their_promises(sizes, n_anchors, n_clusters):
     assume(len(sizes) <= n_anchors <= sizes.sum())
     quotas = balanced_quotas(sizes, n_anchors, n_clusters)
@@ -41,7 +41,7 @@ def test_balanced_quotas_keep_their_promises(sizes, n_anchors, n_clusters):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 10))
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_balanced_quotas_are_proportional_within_one_where_the_minimum_allows(
     sizes, n_anchors, n_clusters
 ):
@@ -53,7 +53,7 @@ def test_balanced_quotas_are_proportional_within_one_where_the_minimum_allows(
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 30))
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_a_larger_group_has_no_fewer_seats(sizes, n_anchors, n_clusters):
     assume(len(sizes) <= n_anchors <= sizes.sum())
     assert np.all(np.diff(balanced_quotas(sizes, n_anchors, n_clusters)) <= 0)
@@ -103,7 +103,7 @@ def literal_paper_quotas(sizes, n_anchors):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400))
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_paper_quotas_follow_the_algorithm(sizes, n_anchors):
     assume(n_anchors <= sizes.sum())
     before = sizes.copy()
@@ -126,15 +126,29 @@ def test_table_of_rules_has_one_signature():
 @pytest.mark.parametrize(
     ("sizes", "n_clusters", "expected"),
     [
-        ([5000, 5000], 2, 40),  # 20 per group
-        ([5000, 5000], 30, 120),  # 4 per cluster
-        ([500] * 3 + [2], 100, 400),
-        ([500] * 10, 60, 600),  # every group can reach every cluster
-        ([20, 10], 2, 30),  # all rows
-        ([500] * 100, 5, 1000),  # the limit
-        ([500] * 100, 700, 1400),  # two per cluster beyond the limit
+        ([5000, 5000], 2, 600),
+        ([5000, 5000], 200, 800),  # 4 per cluster
+        ([500] * 15, 2, 750),  # 50 per group
+        ([500] * 100, 5, 1000),  # the limit of anchors per group
+        ([500] * 100, 700, 2800),  # 4 per cluster beyond the limit
         ([20] * 1200, 2, 1200),  # one per group beyond the limit
+        ([600, 400], 2, 1000),  # all rows of a small table
+        ([20, 10], 2, 30),
+        ([800, 300], 400, 1100),  # never more than there are rows
     ],
 )
 def test_automatic_number_of_anchors(sizes, n_clusters, expected):
     assert auto_n_anchors(np.array(sizes), n_clusters) == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "n_clusters", "expected"),
+    [
+        ([5000, 5000], 2, 40),  # 20 per group
+        ([500] * 3, 2, 60),
+        ([5000, 5000], 90, 360),  # 4 per cluster
+        ([10, 5], 2, 15),  # all rows
+    ],
+)
+def test_few_anchors_are_twenty_per_group(sizes, n_clusters, expected):
+    assert auto_n_anchors(np.array(sizes), n_clusters, few=True) == expected

@@ -166,6 +166,7 @@ def test_labels_are_as_good_as_linear_assignment(
     assert_optimal(problem, labels, result, best_value(problem))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("patience", [0, 2])
 def test_labels_from_narrow_bands_are_as_good_as_linear_assignment(

@@ -55,7 +55,7 @@ def dual_value(rows, table, prices):
     scale=st.sampled_from([0.0, 0.3, 3.0]),
     reach=st.sampled_from([0.0, 1e-3, 1.0, np.inf]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_the_table_is_the_best_from_whatever_prices_it_starts(draw, scale, reach):
     rows, sizes, low, high = random_problem(draw)
     rng = np.random.default_rng(draw + 1)

@@ -29,7 +29,7 @@ def random_bounds(draw):
 
 
 @given(draw=st.integers(0, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_a_table_exists_exactly_where_a_linear_program_finds_one(draw):
     sizes, group_sizes, low, high = random_bounds(draw)
     c, h = low.shape
@@ -44,7 +44,7 @@ def test_a_table_exists_exactly_where_a_linear_program_finds_one(draw):
 
 
 @given(draw=st.integers(0, 10**6), tolerance=st.sampled_from([0.0, 0.05, 0.2, 0.5]))
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_outward_bounds_always_suffice_around_the_shares_of_the_data(draw, tolerance):
     rng = np.random.default_rng(draw)
     c, h = rng.integers(1, 6, size=2)
@@ -121,7 +121,7 @@ def test_the_nearest_sizes_are_those_of_an_exhaustive_search():
 
 
 @given(draw=st.integers(0, 10**6), tolerance=st.sampled_from([0.0, 0.1, 0.3, 0.5]))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_few_rows_are_strictly_within_the_limits_wherever_any_table_is(draw, tolerance):
     """Against all tables of two clusters, one by one."""
     rng = np.random.default_rng(draw)

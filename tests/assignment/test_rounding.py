@@ -18,7 +18,7 @@ from fairanchor.assignment import (
     round_targets,
 )
 
-relaxed = settings(deadline=None, max_examples=150)
+relaxed = settings(deadline=None)
 
 
 @st.composite

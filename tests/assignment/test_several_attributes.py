@@ -90,6 +90,7 @@ def random_problem(seed, n=40, c=3, groups=(2, 3)):
     return rng.normal(size=(n, c)) + pull, codes
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), tolerance=st.sampled_from([0.0, 0.05, 0.1, 0.2, 0.5]))
 @settings(max_examples=40, deadline=None)
 def test_what_is_reported_is_what_programs_over_all_rows_find(seed, tolerance):
@@ -265,6 +266,7 @@ def test_few_rows_are_within_all_limits_and_sizes_wherever_any_labels_are(seed):
         assert result.lp_value - 1e-7 <= best <= result.cost + 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_limits_of_each_cluster_are_kept_wherever_any_labels_do(seed):
     rng = np.random.default_rng(seed)

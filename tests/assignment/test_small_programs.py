@@ -36,7 +36,7 @@ def by_highs(matrix, right, cost, upper):
     return linprog(cost, A_eq=matrix, b_eq=right, bounds=bounds)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 60), st.booleans())
 def test_the_minimum_and_its_multipliers_are_those_of_highs(seed, n_rows, n_variables, whole):
     given_program = program(seed, n_rows, n_variables, whole=whole)

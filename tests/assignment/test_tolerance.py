@@ -83,7 +83,7 @@ def small_problems(draw):
 
 
 @given(problem=small_problems(), tolerance=st.sampled_from(TOLERANCES))
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 def test_labels_are_those_of_an_integer_program_with_the_same_sizes(problem, tolerance):
     scores, codes, h = problem
     group_sizes = np.bincount(codes, minlength=h)
@@ -93,8 +93,9 @@ def test_labels_are_those_of_an_integer_program_with_the_same_sizes(problem, tol
     check_against_integer_program(scores, codes, limits, result)
 
 
+@pytest.mark.slow
 @given(problem=small_problems(), draw=st.integers(0, 10**6))
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_limits_of_each_cluster_and_on_sizes_are_met_at_the_least_cost(problem, draw):
     """Limits around a random table, which therefore can be met."""
     scores, codes, h = problem

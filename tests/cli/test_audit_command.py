@@ -116,7 +116,7 @@ WRONG_USAGE = {
     "cluster as group": (["--sensitive", "segment"], "both cluster and group"),
     "id without data": (["--id", "person"], "give --data as well"),
     "NaN": (["--min-relative-balance", "nan"], "nan is not a finite number"),
-    "no page": (["--report", "report.txt"], "expected a name in .html"),
+    "no page": (["--report", "report.txt"], "expected a name that ends in .html"),
     "report is an input": (["--report", "segments.html", "--force"], "is an input"),
 }
 

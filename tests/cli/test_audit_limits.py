@@ -30,22 +30,22 @@ def test_the_violation_is_that_of_the_metric(folder, labels, run):
         code = 3 if expected >= 1 else 0
         result = run(*AUDIT, "--tolerance", tolerance, "--json", code=code)
         assert json.loads(result.stdout)["worst_violation"] == pytest.approx(expected)
-        assert ("What was asked for is missed by" in result.stderr) == (code == 3)
+        assert ("The constraint is missed by" in result.stderr) == (code == 3)
     assert expected == 0.0
 
 
 def test_without_a_request_nothing_is_said_of_one(folder, labels, run):
     result = run(*AUDIT, "--json")
     assert "worst_violation" not in json.loads(result.stdout)
-    assert "Asked for" not in result.stderr
+    assert "constraint" not in result.stderr
 
 
 def test_lines_and_page_say_what_was_asked_for_and_where_it_is_missed(folder, labels, run):
     result = run(*AUDIT, "--tolerance", 0.05, "--report", "page.html", code=3)
     assert "up to a tolerance of 0.05" in result.stdout
-    assert "Farthest off: group “" in result.stdout
+    assert "Worst violation: group “" in result.stdout
     page = (folder / "page.html").read_text()
-    assert "Do the clusters keep what was asked for?" in page
+    assert "Do the clusters satisfy the constraint?" in page
     assert "<strong>No.</strong>" in page
 
 
@@ -75,7 +75,7 @@ def test_targets_by_number_need_clusters_with_numbers(folder, labels, run):
     named = pa.array([["east", "west"][l] for l in labels])
     csv.write_csv(table.set_column(0, "cluster", named), "labels.csv")
     result = run(*AUDIT, "--targets", "targets.csv", code=1)
-    assert "tell clusters apart by their numbers, 0..1, but" in result.stderr
+    assert "number clusters 0..1, but" in result.stderr
     assert "east, west" in result.stderr
     (folder / "targets.csv").write_text("sex,upper\nf,0.9\n")
     run(*AUDIT, "--targets", "targets.csv")
@@ -91,3 +91,10 @@ def test_targets_by_number_need_clusters_with_numbers(folder, labels, run):
 )
 def test_bad_options_of_an_audit_are_refused(folder, labels, run, options, message):
     assert message in run(*AUDIT, *options, code=2).stderr
+
+
+def test_a_missed_constraint_and_a_crossed_threshold_are_both_named(folder, labels, run):
+    options = ("--tolerance", 0, "--min-relative-balance", 0.99)
+    result = run(*AUDIT, *options, code=3)
+    assert "The constraint is missed by" in result.stderr
+    assert "is below --min-relative-balance 0.99" in result.stderr

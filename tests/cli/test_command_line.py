@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fairanchor import AnchorFairClustering
+from fairanchor import FairKMeans
 from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
 
@@ -35,6 +35,7 @@ def test_every_command_has_help_with_an_example():
         assert example_of(name)[0] == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
 def test_the_examples_run_as_printed(folder, run, name):
     folder.write("new.csv")
@@ -72,22 +73,23 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, run, monkeypatch)
         raise KeyboardInterrupt
 
     before = folder.names
-    monkeypatch.setattr(AnchorFairClustering, "fit", interrupted)
+    monkeypatch.setattr(FairKMeans, "fit", interrupted)
     result = run(*FIT, "-o", "labels.csv", "--model", "m.npz", code=130)
     assert "Interrupted" in result.stderr
     assert folder.names == before
 
 
+@pytest.mark.slow
 def test_a_real_ctrl_c_ends_with_130(folder):
     code = (
         "import os, signal\n"
-        "from fairanchor import AnchorFairClustering\n"
+        "from fairanchor import FairKMeans\n"
         "from fairanchor.cli import main\n"
-        "fit = AnchorFairClustering.fit\n"
+        "fit = FairKMeans.fit\n"
         "def slow(self, *args, **kwargs):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    return fit(self, *args, **kwargs)\n"
-        "AnchorFairClustering.fit = slow\n"
+        "FairKMeans.fit = slow\n"
         f"main({[*FIT, '-o', 'labels.csv']!r})\n"
     )
     before = folder.names
@@ -111,6 +113,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_file(folder, run):
     assert folder.names == before
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_traceback(folder):
     command = [sys.executable, "-m", "fairanchor", *FIT, "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -125,7 +128,7 @@ def test_a_defect_is_not_dressed_up_as_bad_input(folder, run, monkeypatch):
     def broken(self, *args, **kwargs):
         raise AttributeError("a defect")
 
-    monkeypatch.setattr(AnchorFairClustering, "fit", broken)
+    monkeypatch.setattr(FairKMeans, "fit", broken)
     with pytest.raises(AttributeError, match="a defect"):
         run(*FIT)
 

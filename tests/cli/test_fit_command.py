@@ -10,36 +10,49 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import feather, parquet
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from fairanchor import AnchorFairClustering
-from fairanchor._anchor_parameters import DEFAULT_REFINE
-from fairanchor._model_file import load_model
+from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph, load_model
+from fairanchor._anchor_clustering import GRAPHS
 from fairanchor.cli import _fit
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph._targets import TARGETS
 from fairanchor.metrics import contingency_table, mnce_score, relative_balance_score
 
 BASIC = ("fit", "people.csv", "-k", 3, "--sensitive", "sex", "--id", "person", "--jobs", 1)
+SPFC = ("--clusterer", "spfc", "--n-anchors", 60)
+RECONSTRUCTION = (*SPFC, "--graph", "reconstruction")
 
 
-def by_hand(people, sensitive="sex", k=3, **parameters):
+def by_hand(people, estimator=None, sensitive="sex"):
     """The same clusters through pandas and scikit-learn."""
     frame = people.to_pandas()
     numbers = frame[["age", "income"]].to_numpy(dtype=float)
     jobs = pd.get_dummies(frame["job"]).to_numpy(dtype=float)
     X = np.hstack([StandardScaler().fit_transform(numbers), jobs])
-    model = AnchorFairClustering(k, random_state=0, **parameters)
+    model = estimator or FairKMeans(3, random_state=0)
     return X, model.fit(X, sensitive_features=frame[sensitive])
 
 
-def test_labels_equal_those_made_by_hand_in_the_order_of_the_rows(folder, run):
-    run(*BASIC, "--exclude", "race", "-o", "labels.csv")
+def on_anchors(**parameters):
+    return AnchorFairClustering(3, clusterer="spfc", n_anchors=60, random_state=0, **parameters)
+
+
+BY_HAND = {
+    "fair k-means": ([], FairKMeans(3, random_state=0)),
+    "framework": (SPFC, on_anchors()),
+    "reconstruction": (RECONSTRUCTION, on_anchors(graph="reconstruction")),
+}
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+def test_labels_equal_those_made_by_hand_in_the_order_of_the_rows(folder, run, case):
+    options, estimator = BY_HAND[case]
+    run(*BASIC, *options, "--exclude", "race", "-o", "labels.csv")
     labels = pd.read_csv("labels.csv", dtype={"person": str})
     assert labels.columns.tolist() == ["person", "cluster"]
     assert labels["person"].tolist() == folder.people["person"].to_pylist()
-    _, model = by_hand(folder.people)
+    _, model = by_hand(folder.people, estimator)
     assert_array_equal(labels["cluster"], model.labels_)
 
 
@@ -94,9 +107,9 @@ def test_rows_are_numbered_without_an_id(folder, run):
 
 
 def test_soft_memberships_and_regret_are_what_they_say(folder, run):
-    run(*BASIC, "--exclude", "race", "--soft", "--regret", "-o", "labels.parquet")
+    run(*BASIC, *SPFC, "--exclude", "race", "--soft", "--regret", "-o", "labels.parquet")
     labels = parquet.read_table("labels.parquet").to_pandas()
-    X, model = by_hand(folder.people)
+    X, model = by_hand(folder.people, on_anchors())
     sex = folder.people["sex"].to_pandas()
     memberships = labels[[f"membership_{l}" for l in range(3)]]
     assert_allclose(memberships, model.predict_proba(X, sensitive_features=sex), atol=1e-9)
@@ -123,6 +136,34 @@ def test_the_summary_as_json_has_the_table_and_the_measures(folder, run):
     assert summary["outputs"] == {"labels": "labels.csv"}
 
 
+FRAMEWORK_KEYS = {"n_anchors", "mass_error", "duality_gap"}
+
+
+@pytest.mark.parametrize(
+    ("options", "estimator", "keys"),
+    [
+        ([], "FairKMeans", {"lp_value"}),
+        (SPFC, "AnchorFairClustering", {"n_anchors"}),
+        (RECONSTRUCTION, "AnchorFairClustering", FRAMEWORK_KEYS),
+    ],
+)
+def test_the_summary_has_the_certificates_that_the_estimator_has(
+    folder, run, options, estimator, keys
+):
+    result = run(*BASIC, *options, "--exclude", "race", "--json")
+    summary = json.loads(result.stdout)
+    assert summary["estimator"] == estimator
+    assert set(summary) & {"lp_value", *FRAMEWORK_KEYS} == keys
+    _, model = by_hand(folder.people, next(m for o, m in BY_HAND.values() if o == options))
+    assert summary["cost"] == pytest.approx(model.inertia_)
+    assert summary["worst_violation"] == pytest.approx(model.worst_violation_)
+    assert summary["n_iter"] == model.n_iter_
+    assert summary["assignment_gap"] == pytest.approx(model.assignment_gap_, abs=1e-9)
+    assert summary.get("n_anchors") == (None if estimator == "FairKMeans" else 60)
+    assert ("anchors" in result.stderr) == (estimator != "FairKMeans")
+    assert ("mass error" in result.stderr) == ("mass_error" in keys)
+
+
 def test_several_sensitive_columns_are_their_intersection(folder, run):
     result = run(*BASIC[:4], "--sensitive", "sex,race", *BASIC[6:], "--json")
     groups = json.loads(result.stdout)["groups"]
@@ -141,7 +182,8 @@ def test_scaling_is_said_and_can_be_switched_off(folder, run):
     plain = ("--no-scale", "--features", "age", "--model", "m.npz")
     assert "1 numeric column not scaled" in run(*BASIC, *plain).stderr
     ages = folder.people["age"].to_numpy()
-    assert_allclose(load_model("m.npz").anchors_.min(), ages.min(), atol=5)
+    centers = load_model("m.npz").cluster_centers_
+    assert ages.min() < centers.min() < centers.max() < ages.max()
 
 
 def test_quiet_says_nothing_but_the_data(folder, run):
@@ -150,39 +192,36 @@ def test_quiet_says_nothing_but_the_data(folder, run):
 
 def test_the_seed_decides(folder, run):
     for seed, name in [(1, "a.csv"), (1, "b.csv"), (2, "c.csv")]:
-        run(*BASIC, "--anchors", "random", "--seed", seed, "-o", name)
+        run(*BASIC, *SPFC, "--anchors", "random", "--seed", seed, "-o", name)
     assert (folder / "a.csv").read_text() == (folder / "b.csv").read_text()
     assert (folder / "a.csv").read_text() != (folder / "c.csv").read_text()
 
 
 def test_the_options_reach_the_estimator(folder, run):
-    options = ("--clusterer", "vfc", "--anchors", "fdas", "--n-anchors", 50, "--alpha", 2.5)
-    more = ("--fairness", "anchors", "--min-cluster-size", 5, "--refine", 2, "--seed", 7)
+    options = ("--clusterer", "vfc", "--anchors", "fdas", "--n-anchors", 50, "--graph", "local")
+    more = ("--fairness", "anchors", "--seed", 7)
     run(*BASIC, *options, *more, "--model", "m.npz")
     expected = {
-        "n_clusters": 3, "clusterer": "vfc", "anchors": "fdas", "n_anchors": 50, "alpha": 2.5,
-        "fairness": "anchors", "min_cluster_size": 5, "refine": 2, "random_state": 7, "n_jobs": 1,
+        "n_clusters": 3, "clusterer": "vfc", "anchors": "fdas", "n_anchors": 50, "graph": "local",
+        "fairness": "anchors", "min_cluster_size": None, "random_state": 7, "n_jobs": 1,
     }  # fmt: skip
     parameters = load_model("m.npz").get_params()
     assert {name: parameters[name] for name in expected} == expected
 
 
-def test_refinement_is_chosen_and_lowers_the_cost(folder, run):
-    costs, parameters = {}, {}
-    for refine in ("auto", 0, 5):
-        summary = json.loads(run(*BASIC, "--refine", refine, "--json").stdout)
-        costs[refine], parameters[refine] = summary["cost"], summary["parameters"]["refine"]
-        assert summary["worst_violation"] < 1
-    assert costs["auto"] <= costs[5] < costs[0]
-    assert parameters == {"auto": "auto", 0: 0, 5: 5}
-    help_text = " ".join(run("fit", "--help").stdout.split())
-    steps = DEFAULT_REFINE["fair_kmeans"]
-    assert f"auto: {steps} with fair_kmeans" in help_text
+@pytest.mark.parametrize("options", [[], SPFC], ids=["fair k-means", "framework"])
+def test_no_cluster_has_fewer_rows_than_the_minimum(folder, run, options):
+    run(*BASIC, *options, "--min-cluster-size", 280, "-o", "labels.csv", "--model", "m.npz")
+    assert np.bincount(pd.read_csv("labels.csv")["cluster"]).min() >= 280
+    assert load_model("m.npz").min_cluster_size == 280
 
 
 def test_the_choices_are_those_of_the_library():
     assert set(_fit.CLUSTERERS) == set(CLUSTERERS)
     assert set(_fit.FAIRNESS) <= set(TARGETS)
+    assert set(_fit.GRAPHS) == set(GRAPHS)
+    defaults = AnchorFairClustering().get_params()
+    assert {name: defaults[name] for name in _fit.FRAMEWORK} == _fit.FRAMEWORK
     for name in _fit.ANCHORS:
         AnchorFairClustering(anchors=name)._validate_params()
 
@@ -197,7 +236,7 @@ def test_small_groups_are_merged_on_request(folder, run):
 
 def test_hundreds_of_groups_warn_and_name_the_way_out(folder, run):
     options = ("-k", 2, "--sensitive", "age", "--features", "income", "--jobs", 1)
-    result = run("fit", "people.csv", *options, "--n-anchors", 150, "-o", "a.csv")
+    result = run("fit", "people.csv", *options, "-o", "a.csv")
     n_groups = len(np.unique(folder.people["age"]))
     assert f"Warning: The sensitive column 'age' has {n_groups} groups" in result.stderr
     assert "--min-group-size" in result.stderr
@@ -239,18 +278,47 @@ def test_missing_values_are_refused_imputed_or_left_out_as_asked(folder, run):
     assert len(clusters) == len(people)
 
 
-def test_a_run_that_did_not_converge_writes_its_labels_and_ends_with_3(folder, run, monkeypatch):
-    fit = AnchorFairClustering.fit
+IMPATIENT = {
+    "fair k-means": ([], FairKMeans, {"max_iter": 1, "tol": 0.0, "init": "random"}, "cost was"),
+    "reconstruction": (
+        RECONSTRUCTION,
+        AnchorFairClustering,
+        {"graph": ReconstructionGraph(tol=1e-12, max_iter=1)},
+        "mass error of the anchor graph",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPATIENT)
+def test_a_run_that_did_not_converge_writes_its_labels_and_ends_with_3(
+    folder, run, monkeypatch, case
+):
+    options, class_, parameters, words = IMPATIENT[case]
+    fit = class_.fit
 
     def impatient(self, *args, **kwargs):
-        self.set_params(max_iter=1, tol=1e-12)
-        return fit(self, *args, **kwargs)
+        return fit(self.set_params(**parameters), *args, **kwargs)
 
-    monkeypatch.setattr(AnchorFairClustering, "fit", impatient)
-    result = run(*BASIC, "-o", "labels.csv", code=3)
-    assert "did not converge" in result.stderr
+    monkeypatch.setattr(class_, "fit", impatient)
+    result = run(*BASIC, *options, "-o", "labels.csv", "--report", "report.html", code=3)
+    assert "Not converged after 1 iteration" in result.stderr
+    assert words in result.stderr
+    assert "Target missed" not in result.stderr
     assert len(pd.read_csv("labels.csv")) == len(folder.people)
-    assert issubclass(ConvergenceWarning, UserWarning)
+    assert "Not converged" in (folder / "report.html").read_text()
+
+
+def test_targets_that_are_missed_end_with_3(folder, run, monkeypatch):
+    fit = FairKMeans.fit
+
+    def missing(self, *args, **kwargs):
+        fit(self, *args, **kwargs).worst_violation_ = 2.5
+        return self
+
+    monkeypatch.setattr(FairKMeans, "fit", missing)
+    result = run(*BASIC, "-o", "labels.csv", code=3)
+    assert "Target missed: the worst cell is 2.5 rows off" in result.stderr
+    assert "Not converged" not in result.stderr
 
 
 def test_an_id_may_be_called_like_a_column_that_is_not_asked_for(folder, run):
@@ -287,7 +355,7 @@ def test_the_unit_of_a_column_does_not_matter_however_odd(folder, run, scale):
     for name, values in [("usual.parquet", incomes), ("odd.parquet", incomes * scale)]:
         folder.write(name, income=values)
         run("fit", name, *BASIC[2:], "-o", f"{name}.csv")
-    result = run("fit", "odd.parquet", *BASIC[2:], "--soft", "--regret", "--model", "m.npz")
+    result = run("fit", "odd.parquet", *BASIC[2:], "--regret", "--model", "m.npz")
     assert "Warning" not in result.stderr
     usual = (folder / "usual.parquet.csv").read_text()
     assert (folder / "odd.parquet.csv").read_text() == usual
@@ -334,6 +402,7 @@ def test_nothing_is_overwritten_without_force(folder, run):
     assert (folder / "a.csv").read_text().startswith("person,cluster")
 
 
+@pytest.mark.slow
 def test_a_report_is_written(folder, run):
     run(*BASIC, "--report", "report.html", "-o", "labels.csv")
     text = (folder / "report.html").read_text(encoding="utf-8")
@@ -347,6 +416,7 @@ def test_clusters_are_whole_numbers_in_typed_files(folder, run):
     assert schema.field("cluster").type == pa.int32()
 
 
+@pytest.mark.slow
 def test_the_report_says_what_was_left_out_and_how_to_repeat_the_run(folder, run):
     ages = [None, *folder.people["age"].to_pylist()[1:]]
     folder.write("people.csv", age=ages, constant=[1.0] * len(ages))

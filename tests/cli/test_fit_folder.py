@@ -6,10 +6,11 @@ import pytest
 from pyarrow import parquet
 
 from fairanchor import load_model
-from fairanchor.rows import _chunks, _dask, _footers
+from fairanchor.rows import _chunks, _dask
 from fairanchor.tables import _from_chunks
 
 EDGES = [0, 250, 250, 600, 900]
+SPFC = ["--clusterer", "spfc", "--n-anchors", "60"]
 
 
 @pytest.fixture
@@ -38,9 +39,10 @@ def labels_in(path):
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(files, run):
-    run(*fit_arguments("memory", "one"))
-    run(*fit_arguments("stream", "two", "--model", "two.npz"))
+@pytest.mark.parametrize("options", [[], SPFC], ids=["fair k-means", "framework"])
+def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(files, run, options):
+    run(*fit_arguments("memory", "one", *options))
+    run(*fit_arguments("stream", "two", "--model", "two.npz", *options))
     assert [p.name for p in sorted((files / "two").iterdir())] == [
         f"part-{k}.parquet" for k in range(4)
     ]
@@ -83,6 +85,7 @@ def test_means_and_deviations_of_chunks_are_those_of_the_table(files, monkeypatc
     assert columns["job"].categories == ("cook", "nurse", "smith")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_a_cluster_started_here_gives_the_same_labels(files, run):
     pytest.importorskip("distributed")
@@ -109,7 +112,7 @@ def test_a_checkpoint_is_taken_up_and_belongs_to_one_run(files, run):
 
 FOR_A_FILE = {
     "--id": ["--id", "person"],
-    "--soft": ["--soft"],
+    "--soft": ["--soft", *SPFC],
     "--regret": ["--regret"],
     "--report": ["--report", "report.html"],
     "--missing": ["--missing", "impute"],
@@ -180,6 +183,7 @@ def test_missing_values_are_named_by_file_and_row(files, run):
     assert "row 7" in message
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_said(files, run):
     pytest.importorskip("distributed")
     arguments = fit_arguments("dask", "out", "--scheduler", "tcp://127.0.0.1:9")
@@ -222,13 +226,15 @@ def test_label_files_that_would_meet_are_refused_before_the_fit(files, run):
     assert not (files / "out").exists()
 
 
-def test_footers_are_looked_at_once(files, run, monkeypatch):
-    seen, look_at = [], _footers._look_at
-    monkeypatch.setattr(
-        _footers, "_look_at", lambda *given: seen.append(given[1]) or look_at(*given)
-    )
-    run(*fit_arguments("stream", "out"))
-    assert len(seen) == 4
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("option", [("--tolerance", 0.2), ("--min-cluster-size", 250)])
+def test_bounds_need_all_rows_in_memory(files, run, option):
+    result = run(*fit_arguments("stream", "out", *option), code=2)
+    assert f"{option[0]} needs all rows in memory" in result.stderr
+    assert "add --engine memory" in result.stderr
+    run(*fit_arguments("memory", "out", *option))
+    labels = np.concatenate([t.column("cluster").to_numpy() for t in labels_in(files / "out")])
+    assert np.bincount(labels).min() >= (250 if option[0] == "--min-cluster-size" else 1)
 
 
 def test_a_cluster_without_workers_is_said_before_any_row_is_read(files, run, monkeypatch):

@@ -25,6 +25,8 @@ SHOWN_BY = {
     **{f"cli/_{name}.py": {name} for name in COMMANDS},
     "cli/_comparison.py": {"compare"},
     "cli/_fit_folder.py": {"fit"},
+    "cli/_path.py": {"compare"},
+    "cli/_predict.py:_load_model": {"fit"},
     "tables/_csv.py": READING,
     "tables/_from_chunks.py": {"fit"},
     "cli/_targets.py": {"fit"},

@@ -7,19 +7,21 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from fairanchor import AnchorFairClustering
-from fairanchor._model_file import load_model, save_model
+from fairanchor import FairKMeans
+from fairanchor.persistence import load_model, save_model
 
 FIT = ("fit", "people.csv", "-k", 3, "--id", "person", "--jobs", 1)
+SPFC = ("--clusterer", "spfc", "--n-anchors", 60)
 
 
 def clusters(name):
     return pd.read_csv(name)["cluster"]
 
 
+@pytest.mark.parametrize("options", [[], SPFC], ids=["fair k-means", "framework"])
 @pytest.mark.parametrize("sensitive", ["sex", "race", "sex,race"])
-def test_training_rows_get_their_labels_again_whatever_the_format(folder, run, sensitive):
-    run(*FIT, "--sensitive", sensitive, "-o", "fitted.csv", "--model", "m.npz")
+def test_training_rows_get_their_labels_again_whatever_the_format(folder, run, sensitive, options):
+    run(*FIT, *options, "--sensitive", sensitive, "-o", "fitted.csv", "--model", "m.npz")
     for source in ("people.csv", "people.parquet"):
         run("predict", "m.npz", source, "--id", "person", "-o", "again.csv", "--force")
         assert (folder / "again.csv").read_text() == (folder / "fitted.csv").read_text()
@@ -27,7 +29,7 @@ def test_training_rows_get_their_labels_again_whatever_the_format(folder, run, s
 
 def test_new_rows_are_labelled_as_by_the_library(folder, run):
     new = folder.write_strangers("new.parquet", 50)
-    run(*FIT, "--sensitive", "sex", "--features", "age,income", "--model", "m.npz")
+    run(*FIT, *SPFC, "--sensitive", "sex", "--features", "age,income", "--model", "m.npz")
     run("predict", "m.npz", "new.parquet", "-o", "new.csv", "--soft", "--regret")
     model = load_model("m.npz")
     old = folder.people.select(["age", "income"]).to_pandas()
@@ -124,8 +126,15 @@ def test_rows_without_groups_are_labelled_blindly_where_that_was_asked_for(folde
     assert summary["groups"] is summary["counts"] is summary["balance"] is None
 
 
-def test_memberships_and_regret_need_no_groups(folder, run):
+def test_a_model_without_soft_labels_is_wrong_usage(folder, run):
     run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    result = run("predict", "m.npz", "people.csv", "--soft", "-o", "a.csv", code=2)
+    assert "--soft: m.npz is a model of FairKMeans" in result.stderr
+    assert not (folder / "a.csv").exists()
+
+
+def test_memberships_and_regret_need_no_groups(folder, run):
+    run(*FIT, *SPFC, "--sensitive", "sex", "--model", "m.npz")
     folder.write("new.csv", sex=None)
     run("predict", "m.npz", "new.csv", "-o", "a.csv", "--soft", "--regret", *BLIND)
     memberships = pd.read_csv("a.csv")[[f"membership_{cluster}" for cluster in range(3)]]
@@ -249,7 +258,7 @@ BAD_IDS = {
 
 @pytest.mark.parametrize("case", BAD_IDS)
 def test_an_id_that_is_something_else_as_well_is_refused(folder, run, case):
-    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    run(*FIT, *SPFC, "--sensitive", "sex", "--model", "m.npz")
     result = run("predict", "m.npz", "people.csv", *BAD_IDS[case], "-o", "a.csv", code=2)
     assert f"--id {BAD_IDS[case][1]!r}" in result.stderr
     assert not (folder / "a.csv").exists()
@@ -280,7 +289,7 @@ def test_a_missing_column_is_named(folder, run):
 
 def test_a_model_without_preprocessing_is_for_python_only(folder, run):
     X = np.random.default_rng(0).normal(size=(100, 2))
-    model = AnchorFairClustering(2, random_state=0).fit(X, sensitive_features=np.arange(100) % 2)
+    model = FairKMeans(2, random_state=0).fit(X, sensitive_features=np.arange(100) % 2)
     save_model(model, "m.npz")
     result = run("predict", "m.npz", "people.csv", code=1)
     assert "saved from Python without preprocessing" in result.stderr
@@ -288,7 +297,7 @@ def test_a_model_without_preprocessing_is_for_python_only(folder, run):
 
 def test_a_damaged_model_is_refused(folder, run):
     (folder / "m.npz").write_bytes(b"not a model")
-    assert "is not a model file" in run("predict", "m.npz", "people.csv", code=1).stderr
+    assert "is not a model" in run("predict", "m.npz", "people.csv", code=1).stderr
     assert "There is no model file" in run("predict", "x.npz", "people.csv", code=1).stderr
 
 

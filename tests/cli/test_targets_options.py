@@ -109,7 +109,7 @@ def test_combinations_are_named_by_their_columns(folder, run):
         ("cluster,min_size\n,9\n1,8\n", "min_size of cluster 1 is given twice", 1),
         ("sex,least\nf,0.4\n", "has 'least': expected the sensitive columns (sex)", 1),
         ("sex,min_size\nf,100\n", "has 'min_size', but is about a group", 1),
-        ("sex,lower\nf,\n", "asks for nothing", 1),
+        ("sex,lower\nf,\n", "has no target", 1),
         ("sex,lower\nf,0.7\n", "group 'f'", 1),
     ],
 )
@@ -124,7 +124,11 @@ def test_bad_targets_are_refused_with_the_reason(folder, run, text, message, cod
     [
         (("--targets", "none.csv"), "there is no such file"),
         (("--targets", "asked.txt"), "expected a .csv or a .json file"),
-        (("--targets", "asked.json", "--fairness", "anchors"), "--targets and --fairness anchors"),
+        (
+            ("--targets", "asked.json", "--clusterer", "spfc", "--fairness", "anchors"),
+            "--targets and --fairness anchors",
+        ),
+        (("--targets", "asked.json", "--min-cluster-size", 9), "in the column min_size"),
         (("--attributes", "separate", "--min-group-size", 5), "--min-group-size"),
         (("--targets", "asked.json", "-o", "asked.json"), "is an input"),
     ],

@@ -70,6 +70,7 @@ def test_a_dumb_terminal_gets_no_spinner():
         assert output_on_a_terminal(TERM=term) == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_without_the_letters_gets_their_numbers(folder):
     folder.write("odd.csv", sex=["é" if i % 2 else "漢" for i in range(len(folder.people))])
     environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
@@ -79,6 +80,7 @@ def test_a_terminal_without_the_letters_gets_their_numbers(folder):
     assert header == ["cluster", "rows", "é", r"\u6f22"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [FIT, AUDIT])
 def test_a_full_standard_output_is_named_once(folder, arguments):
     with open("/dev/full", "w") as full:
@@ -88,6 +90,7 @@ def test_a_full_standard_output_is_named_once(folder, arguments):
     assert done.stderr.splitlines() == ["Error: standard output: No space left on device"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "code"), [(FIT, 2), (AUDIT, 1)])
 def test_a_closed_standard_output_is_said(folder, arguments, code):
     done = subprocess.run(
@@ -100,6 +103,7 @@ def test_a_closed_standard_output_is_said(folder, arguments, code):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_silently(folder):
     command = [sys.executable, "-m", "fairanchor", *AUDIT, "-q"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -110,6 +114,7 @@ def test_a_reader_that_goes_away_ends_the_command_silently(folder):
     assert stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["-o", "--model", "--report"])
 def test_an_error_of_writing_names_the_file_and_leaves_nothing(folder, run, monkeypatch, option):
     name = {"-o": "labels.csv", "--model": "m.npz", "--report": "r.html"}[option]

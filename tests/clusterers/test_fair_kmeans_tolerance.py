@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor import FairKMeans
+from fairanchor import FairKMeans, FairnessWarning
 from fairanchor.assignment._tolerance import FairAssignment
 from fairanchor.clusterers._lloyd_within import lloyd_within
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
@@ -106,7 +106,8 @@ def test_the_certified_bound_is_at_most_the_linear_program(tolerance):
 def test_a_cluster_without_rows_of_a_group_does_not_spoil_the_bound(seed):
     X = np.random.default_rng(seed).normal(size=(60, 2))
     groups = np.repeat(["a", "b", "c"], [40, 18, 2])
-    model = FairKMeans(4, random_state=0).fit(X, sensitive_features=groups)
+    with pytest.warns(FairnessWarning, match="'c'"):  # smaller than the number of clusters
+        model = FairKMeans(4, random_state=0).fit(X, sensitive_features=groups)
     exact = least_fractional_cost(squared_distances(X, model.cluster_centers_), groups, 0.0)
     assert (model.counts_ == 0).any()
     assert 0.9 * exact <= model.lp_value_ <= exact * (1 + 1e-9)
@@ -151,6 +152,7 @@ def test_any_small_table_is_within_a_row_of_its_limits(seed, n, n_clusters, tole
     model = FairKMeans(n_clusters, tolerance=tolerance, n_init=1, tol=1e-6, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FairnessWarning)  # small groups
         model.fit(X, sensitive_features=groups)
     assert missed_by(model.labels_, groups, tolerance) < 1.0
     assert (np.diff(model.cost_path_) <= 1e-9).all()
@@ -180,6 +182,7 @@ def test_equal_weights_are_counts_in_another_unit():
     assert_allclose(half.counts_, 0.5 * one.counts_)
 
 
+@pytest.mark.slow
 def test_large_tables_start_from_samples(monkeypatch):
     X, people = make_people(n=3000)
     monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (300,))
@@ -193,6 +196,7 @@ def test_large_tables_start_from_samples(monkeypatch):
 # Several attributes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, 1.0])
 def test_each_attribute_is_mirrored_by_itself(tolerance):
     X, people = make_people()
@@ -213,6 +217,7 @@ def test_each_attribute_is_mirrored_by_itself(tolerance):
         assert min(scores.values()) >= 1 - 2 / smallest
 
 
+@pytest.mark.slow
 def test_separate_attributes_cost_no_more_than_their_intersection():
     X, people = make_people()
     cost = {
@@ -261,7 +266,21 @@ def test_new_rows_may_have_combinations_that_have_not_been_seen():
     assert (labels[unseen] != plain).any()
 
 
-def test_a_value_that_has_not_been_seen_is_refused():
+def test_small_groups_are_those_of_the_attributes_not_of_their_combinations():
+    X, people = make_people(n=100)
+    counts = people.value_counts()
+    assert counts.min() < 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FairKMeans(5, attributes="separate", random_state=0).fit(X, sensitive_features=people)
+    with pytest.warns(FairnessWarning, match="'c'"):
+        FairKMeans(5, random_state=0).fit(X, sensitive_features=people)
+    people.loc[0, "race"] = "rare"
+    with pytest.warns(FairnessWarning, match="1 of 6 groups.*'rare'"):
+        FairKMeans(5, attributes="separate", random_state=0).fit(X, sensitive_features=people)
+
+
+def test_a_value_that_has_not_been_seen_raises():
     X, people = make_people(n=100)
     model = FairKMeans(2, attributes="separate", n_init=1, random_state=0)
     model.fit(X, sensitive_features=people)
@@ -280,7 +299,7 @@ def test_a_value_that_has_not_been_seen_is_refused():
         ({"attributes": "both"}, "'attributes' parameter .* Got 'both'"),
     ],
 )
-def test_bad_settings_are_refused_with_what_was_given(settings, message):
+def test_bad_settings_raise_with_what_was_given(settings, message):
     X, people = make_people(n=20)
     with pytest.raises(ValueError, match=message):
         FairKMeans(2, **settings).fit(X, sensitive_features=people)

@@ -131,7 +131,7 @@ def test_transport_reports_forbidden_pairs_that_leave_no_assignment():
 # All splits.
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n_groups=st.integers(1, 4),

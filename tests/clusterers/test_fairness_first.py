@@ -261,7 +261,7 @@ def test_merge_cost_is_the_rise_of_the_cost():
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 def test_viable_sizes_leave_room_for_every_group_that_can_be_everywhere(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 60, rng.integers(1, 7))

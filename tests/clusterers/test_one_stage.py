@@ -74,6 +74,7 @@ def random_problem(seed, n_rows=25, n_groups=3, n_clusters=4):
 # The kernel
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),

@@ -151,6 +151,7 @@ def test_projector_is_the_one_of_the_fairness_matrix(n_groups):
     )
 
 
+@pytest.mark.slow
 def test_large_disconnected_graphs_have_as_many_zeros_as_components_less_constraints():
     blocks = [random_graph(seed, 301, density=0.1) for seed in range(7)]
     W = sparse.csr_array(sparse.block_diag(blocks))

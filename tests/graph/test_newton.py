@@ -10,17 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import spsolve
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor import AnchorFairClustering
+from fairanchor import AnchorFairClustering, ReconstructionGraph
 from fairanchor.graph import (
     AnchorGraphProblem,
     NewtonSolver,
+    RowSolver,
     allowed_anchors,
     sufficient_multipliers,
     warn_not_converged,
 )
 from fairanchor.graph import _newton as newton
-from fairanchor.graph import _row_solvers as row_solvers
-from fairanchor.rows import MemoryRows, stand_in_samples
+from fairanchor.rows import MemoryRows
 
 ALPHAS = [1e-4, 1e-2, 1.0, 100.0]
 
@@ -54,7 +54,7 @@ class Case:
 
     def anchor_weights(self, result):
         """Z at the result's multipliers."""
-        solver = row_solvers.ActiveSetRows(self.problem)
+        solver = RowSolver(self.problem)
         allowed = allowed_anchors(self.problem, self.targets)
         (block,) = self.rows().blocks()
         return solver.at(result.multipliers, allowed).weights(block)
@@ -64,14 +64,6 @@ class Case:
 
     def cell_mass(self, soft_labels):
         return np.array([soft_labels[self.codes == r].sum(axis=0) for r in range(self.h)]).T
-
-
-@pytest.fixture(params=["ActiveSetRows", "PivotingRows", "ResidualRows"])
-def row_solver(request, monkeypatch):
-    """Every kind of row solver, whatever would be chosen."""
-    solver = getattr(row_solvers, request.param)
-    monkeypatch.setattr(newton, "choose_row_solver", lambda problem, *_: solver(problem))
-    return solver
 
 
 # --- oracle --------------------------------------------------------------------------------
@@ -144,7 +136,7 @@ def optimality_violation(case, Z, multipliers):
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(("d", "m"), [(2, 12), (20, 9)])
 @pytest.mark.parametrize(("h", "equal"), [(2, False), (3, True), (5, True)])
-def test_optimum_is_that_of_a_general_convex_solver(row_solver, alpha, d, m, h, equal):
+def test_optimum_is_that_of_a_general_convex_solver(alpha, d, m, h, equal):
     case = Case(h, d=d, m=m, h=h, alpha=alpha, equal=equal)
     result = case.solve()
     expected = convex_solution(case)
@@ -166,7 +158,7 @@ def test_optimum_is_that_of_a_general_convex_solver(row_solver, alpha, d, m, h, 
     h=st.integers(1, 4),
     log_alpha=st.floats(-3, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_random_problems_are_solved_to_optimality(seed, n, d, c, extra, h, log_alpha):
     m = min(c + extra, n)
     case = Case(seed, n=n, d=d, m=m, c=c, h=h, alpha=10.0**log_alpha)
@@ -179,7 +171,7 @@ def test_random_problems_are_solved_to_optimality(seed, n, d, c, extra, h, log_a
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_rows_of_soft_labels_are_on_the_simplex(row_solver, alpha):
+def test_rows_of_soft_labels_are_on_the_simplex(alpha):
     case = Case(1, n=200, m=20, c=4, h=3, alpha=alpha)
     soft_labels = case.solve(tol=1e-6).soft_labels
     assert soft_labels.min() >= 0
@@ -225,7 +217,7 @@ def test_objective_and_gap_are_those_of_the_weights():
 
 def test_targets_that_rows_meet_by_themselves_need_no_prices():
     case = Case(5, alpha=0.5)
-    free = row_solvers.ActiveSetRows(case.problem)
+    free = RowSolver(case.problem)
     (block,) = case.rows().blocks()
     everyone = np.ones((case.h, case.m), dtype=bool)
     Z = free.at(np.zeros((case.c, case.h)), everyone).weights(block)
@@ -272,7 +264,7 @@ def test_codes_of_groups_and_clusters_do_not_matter():
 
 
 @pytest.mark.parametrize("alpha", [1e-2, 1.0])
-def test_sample_weights_equal_repetition(row_solver, alpha):
+def test_sample_weights_equal_repetition(alpha):
     case = Case(10, n=40, h=2, alpha=alpha)
     repeats = np.random.default_rng(0).integers(0, 4, case.n)
     weighted = case.rows(weights=repeats.astype(float))
@@ -309,14 +301,12 @@ def test_number_of_threads_does_not_change_a_bit():
 
 def test_start_on_a_sample_ends_at_the_same_optimum():
     case = Case(13, n=40_000, m=8, c=3, h=2, alpha=1.0)
-    samples = stand_in_samples(case.rows(), case.rows())
-    assert 0 < samples[0].n_rows < case.n
-    result = case.solve(tol=1e-10, samples=samples)
+    some = np.arange(0, case.n, 10)
+    weights = (case.sizes / np.bincount(case.codes[some]))[case.codes[some]]
+    sample = MemoryRows(case.X[some], case.codes[some], case.h, weights=weights)
+    result = case.solve(tol=1e-10, samples=[sample])
     assert result.converged
-    allowed = allowed_anchors(case.problem, case.targets)
-    solver = row_solvers.PivotingRows(case.problem)
-    ascent = newton._DualAscent(case.problem, case.rows(), case.targets, allowed, solver, keep=True)
-    cold, _ = ascent.run(np.zeros(case.targets.shape), 100, 1e-10)
+    cold = case.solve(tol=1e-10)
     assert_allclose(result.soft_labels, cold.soft_labels, atol=1e-7)
     assert result.n_iter <= cold.n_iter
 
@@ -332,7 +322,7 @@ def with_zero_targets():
     return case
 
 
-def test_anchors_of_zero_targets_get_exactly_zero_weight(with_zero_targets, row_solver):
+def test_anchors_of_zero_targets_get_exactly_zero_weight(with_zero_targets):
     case = with_zero_targets
     result = case.solve()
     assert result.converged
@@ -343,7 +333,7 @@ def test_anchors_of_zero_targets_get_exactly_zero_weight(with_zero_targets, row_
     assert_allclose(result.soft_labels, expected, atol=1e-6)
 
 
-def test_sufficient_multipliers_do_without_the_mask(with_zero_targets, row_solver):
+def test_sufficient_multipliers_do_without_the_mask(with_zero_targets):
     case = with_zero_targets
     result = case.solve()
     multipliers = sufficient_multipliers(
@@ -354,7 +344,7 @@ def test_sufficient_multipliers_do_without_the_mask(with_zero_targets, row_solve
     assert_array_equal(multipliers[wanted], result.multipliers[wanted])
     (block,) = case.rows().blocks()
     everything = np.ones((case.h, case.m), dtype=bool)
-    Z = row_solver(case.problem).at(multipliers, everything).weights(block)
+    Z = RowSolver(case.problem).at(multipliers, everything).weights(block)
     assert_allclose(Z @ np.eye(case.c)[case.labels], result.soft_labels, atol=1e-9)
 
 
@@ -367,7 +357,7 @@ def test_sufficient_multipliers_change_nothing_without_zero_targets():
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6])
-def test_a_cluster_may_be_nearly_empty(row_solver, alpha, share):
+def test_a_cluster_may_be_nearly_empty(alpha, share):
     """No row wants the cluster's anchors, so that its mass is flat until the price is right."""
     case = Case(16, n=80, m=10, c=3, h=2, alpha=alpha)
     case.targets = np.outer([0.6, 0.4 - share, share], case.sizes)
@@ -441,14 +431,18 @@ def test_trust_region_step_is_optimal(seed):
 
 
 @pytest.mark.parametrize("name", ["law_school", "credit_card", "bank_marketing"])
-@pytest.mark.parametrize("alpha", [1e-2, 1.0, 10.0, 100.0])
-def test_real_data_needs_at_most_ten_passes(name, alpha, request):
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 10.0])
+def test_real_data_needs_at_most_twelve_sweeps(name, alpha, request):
     data = request.getfixturevalue(name)
     model = AnchorFairClustering(
-        data.n_clusters, alpha=alpha, tol=1e-6, refine=0, random_state=0
+        data.n_clusters,
+        clusterer="fair_kmeans",
+        graph=ReconstructionGraph(alpha=alpha, tol=1e-6),
+        n_anchors=20 * len(data.group_sizes),
+        random_state=0,
     ).fit(data.X, sensitive_features=data.sensitive_features)
-    assert len(model.anchor_indices_) == 20 * len(data.group_sizes)
     assert model.converged_
-    assert model.n_iter_ <= 10
+    assert model.n_iter_ <= 12
     assert model.mass_error_ <= 1e-6 * data.group_sizes.max()
     assert model.worst_violation_ < 1

@@ -22,12 +22,14 @@ HOSTILE = [
 
 @pytest.fixture(scope="session")
 def fair_run():
-    """A run of the estimator on 2,000 rows."""
+    """A run of the framework on 2,000 rows, with every panel."""
     data = make_zafar(2000, variant="original", random_state=0)
     noise = np.random.default_rng(0).normal(size=(2000, 3))
     X = np.column_stack([data.data, noise])
     groups = np.where(data.sensitive_features == 1, "women", "men")
-    model = AnchorFairClustering(4, random_state=0).fit(X, sensitive_features=groups)
+    model = AnchorFairClustering(
+        4, clusterer="fair_kmeans", n_anchors=60, graph="reconstruction", random_state=0
+    ).fit(X, sensitive_features=groups)
     return summarise_run(
         model,
         X,

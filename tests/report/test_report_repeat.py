@@ -1,5 +1,6 @@
 """How to repeat a run: the code runs and gives the same labels, the command says what was said."""
 
+import re
 import shlex
 import subprocess
 
@@ -13,8 +14,16 @@ from numpy.testing import assert_array_equal
 from pyarrow import csv
 from sklearn.cluster import AgglomerativeClustering, KMeans
 
-from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor import (
+    FDAS,
+    AnchorFairClustering,
+    FairKMeans,
+    FairnessTargets,
+    LocalGraph,
+    ReconstructionGraph,
+)
 from fairanchor.cli._repeat import command_line
+from fairanchor.cli._targets import sensitive_columns
 from fairanchor.report import render_report, summarise_run
 from fairanchor.report._repeat import python_of_estimator, shell_command
 from fairanchor.report._table_run import summarise_table_run
@@ -22,6 +31,7 @@ from fairanchor.tables import choose_columns, open_table
 from fairanchor.tables._load import load_for_fit
 from fairanchor.tables._missing import MissingPolicy
 
+SEX = ['it\'s "sex"']
 READ = {"delimiter": None, "null_values": (), "missing": ("error",), "min_group_size": 0}
 N_PEOPLE = 300
 
@@ -46,17 +56,18 @@ def people(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_of(source="people.csv", estimator=None, scale=True, **options):
+def run_of(source="people.csv", estimator=None, scale=True, sensitive=SEX, **options):
     """The summary of ``fairanchor fit`` with these options."""
     options = READ | options
     policy = MissingPolicy.of(options["missing"])
     table = open_table(source, delimiter=options["delimiter"], null_values=options["null_values"])
-    roles = choose_columns(table, sensitive=['it\'s "sex"'])
+    roles = choose_columns(table, sensitive=sensitive)
     loaded = load_for_fit(
         table, roles, policy, scale=scale, min_group_size=options["min_group_size"]
     )
-    estimator = estimator or AnchorFairClustering(3, random_state=0)
-    estimator.fit(loaded.X, sensitive_features=loaded.grouping.per_row())
+    estimator = estimator or FairKMeans(3, random_state=0)
+    groups = sensitive_columns(loaded, {"attributes": estimator.attributes})
+    estimator.fit(loaded.X, sensitive_features=groups)
     return estimator, summarise_table_run(
         estimator,
         loaded,
@@ -87,8 +98,23 @@ WAYS = {
     "other parameters": {
         "missing": ("impute",),
         "estimator": AnchorFairClustering(
-            4, clusterer="spfc", anchors="fdas", alpha=2.5, n_anchors=30, random_state=3
+            4,
+            clusterer="vfc",
+            anchors=FDAS(weights="uniform"),
+            graph=ReconstructionGraph(alpha=2.5),
+            n_anchors=30,
+            random_state=3,
         ),
+    },
+    "two sensitive columns": {"missing": ("drop-rows",), "sensitive": [*SEX, "job"]},
+    "separate columns": {
+        "missing": ("impute",),
+        "sensitive": [*SEX, "job"],
+        "estimator": FairKMeans(2, attributes="separate", tolerance=0.1, random_state=0),
+    },
+    "bounds": {
+        "missing": ("impute",),
+        "estimator": FairKMeans(2, fairness=FairnessTargets(lower={"f": 0.4}), random_state=0),
     },
 }
 
@@ -98,8 +124,10 @@ WAYS = {
 def test_the_python_code_of_a_table_gives_the_same_labels(people, way):
     estimator, run = run_of(**WAYS[way])
     assert_array_equal(repeated(run.code).labels_, estimator.labels_)
+    assert not re.search(r"(import|from|\.) *_", run.code)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_rows_left_out_warnings_and_all_parameters_are_in_the_report(people):
     _, run = run_of(missing=("drop-rows",))
@@ -108,13 +136,14 @@ def test_rows_left_out_warnings_and_all_parameters_are_in_the_report(people):
     assert "2 more left out" in html
     assert '<a href="#warnings">see below</a>' in html
     assert "<li>Beware.</li>" in html
-    for name in (*AnchorFairClustering().get_params(), "feature columns", "missing values"):
+    for name in (*FairKMeans().get_params(), "feature columns", "missing values"):
         assert f'<th scope="row">{name}</th>' in html
     assert "age, income, job" in html
     assert "n_init=10, random_state=0" in html
     assert "fairanchor fit people.csv" in html
 
 
+@pytest.mark.slow
 def test_a_run_without_warnings_says_so_and_one_that_knows_none_does_not(fair_run):
     said = "The run gave no warning."
     assert said not in render_report(fair_run)
@@ -128,7 +157,7 @@ def test_a_run_without_warnings_says_so_and_one_that_knows_none_does_not(fair_ru
 
 
 def test_plain_kmeans_is_the_same_wherever_it_is_shown(people):
-    _, run = run_of(missing=("impute",), estimator=AnchorFairClustering(3, random_state=5))
+    _, run = run_of(missing=("impute",), estimator=FairKMeans(3, random_state=5))
     names = {}
     exec(run.code, names)
     rows = names["X"]
@@ -147,8 +176,12 @@ ESTIMATORS = [
     AnchorFairClustering(3, random_state=0),
     AnchorFairClustering(3, clusterer=FairKMeans(n_init=2), random_state=np.int64(4)),
     AnchorFairClustering(3, clusterer=AgglomerativeClustering(), random_state=0),
-    AnchorFairClustering(2, fairness=np.array([[20, 20], [20, 20.0]]), refine=0, random_state=0),
+    AnchorFairClustering(2, fairness=np.array([[20, 20], [20, 20.0]]), random_state=0),
+    AnchorFairClustering(2, graph=LocalGraph(n_neighbors=3), random_state=0),
     FairKMeans(3, n_init=2, random_state=1),
+    FairKMeans(
+        2, fairness=FairnessTargets(upper={0: [0.6, 0.7]}, min_size=[20, 0.0]), random_state=0
+    ),
 ]
 
 
@@ -157,8 +190,10 @@ ESTIMATORS = [
 def test_the_python_code_of_an_estimator_makes_an_equal_one(estimator):
     rows, groups = np.random.default_rng(0).normal(size=(80, 3)), np.arange(80) % 2
     estimator.fit(rows, sensitive_features=groups)
-    again = repeated(python_of_estimator(estimator), X=rows, groups=groups)
+    code = python_of_estimator(estimator)
+    again = repeated(code, X=rows, groups=groups)
     assert_array_equal(again.labels_, estimator.labels_)
+    assert not re.search(r"(import|from|\.) *_", code)
 
 
 def test_what_has_no_code_is_named_in_a_comment():

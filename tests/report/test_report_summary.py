@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
 
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_zafar
@@ -76,7 +77,8 @@ def test_features_may_be_a_sample_of_the_rows():
 
 def test_a_fitted_estimator_brings_all_it_knows():
     data = make_zafar(800, variant="original", random_state=0)
-    model = AnchorFairClustering(3, random_state=0)
+    graph = "reconstruction"
+    model = AnchorFairClustering(3, n_anchors=40, graph=graph, random_state=0)
     model.fit(data.data, sensitive_features=data.sensitive_features)
     run = summarise_run(model, data.data, sensitive_features=data.sensitive_features)
     assert_array_equal(run.counts, model.counts_)
@@ -87,6 +89,14 @@ def test_a_fitted_estimator_brings_all_it_knows():
     assert run.uses_sensitive_for_prediction
     assert run.parameters["estimator"] == "AnchorFairClustering"
     assert run.parameters["random_state"] == 0
+
+
+def test_plain_k_means_has_the_number_of_clusters_that_was_found():
+    data = make_zafar(300, variant="original", random_state=0)
+    model = AnchorFairClustering(None, clusterer=KMeans(4, n_init=1), random_state=0)
+    model.fit(data.data, sensitive_features=data.sensitive_features)
+    run = summarise_run(model, data.data, sensitive_features=data.sensitive_features)
+    assert len(np.unique(run.plain_labels)) == len(model.counts_) == 4
 
 
 def test_other_estimators_and_frames_are_taken():

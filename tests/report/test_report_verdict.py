@@ -34,7 +34,7 @@ def run_of(table, **known):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(tables.filter(lambda table: table.sum() > 0))
 def test_the_worst_cell_is_the_one_that_sets_the_relative_balance(table):
     fairness = measure(table.astype(float))

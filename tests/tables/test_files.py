@@ -34,7 +34,7 @@ def test_an_existing_file_is_replaced_only_by_force_and_keeps_its_permissions(tm
     path = tmp_path / "a.csv"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    with pytest.raises(FileExistsError, match="exists already. Use --force"):
+    with pytest.raises(FileExistsError, match="force=True"):
         write(path)
     assert path.read_bytes() == b"old"
     write(path, force=True)

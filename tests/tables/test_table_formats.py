@@ -246,7 +246,7 @@ def test_an_unknown_suffix_of_the_output_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cut=st.integers(1, len(as_parquet(TABLE)) - 1))
 def test_no_truncated_parquet_is_taken_for_a_whole_one(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "t.parquet"

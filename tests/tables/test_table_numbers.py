@@ -25,7 +25,7 @@ def rows_of(values, **options):
     return Preprocessing.learn(table, ["a"], RULE, **options).rows_of(table)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(
     st.lists(st.floats(-1, 1), min_size=2, max_size=20),
     st.integers(-1000, 1000),

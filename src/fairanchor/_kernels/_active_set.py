@@ -1,13 +1,14 @@
-"""Row solver P: a primal active set that grows the support one anchor at a time.
+"""The row solver: a primal active set that grows the support one anchor at a time.
 
 Each row solves a small quadratic program that shares its matrix with all others::
 
     minimise  1/2 z'Qz + b'z   over the simplex,  Q = HH' + alpha I
 
 K is the inverse of the matrix [[0, 1'], [1, Q_SS]] of the equality-constrained problem on
-the support S. Adding and dropping an anchor are rank-one updates of K (`_support_inverse`), so
-nothing is factorised, but where anchors nearly lie in a line or plane and the ridge is small: there
-updates lose their digits. Best where the support is a small part of the anchors.
+the support S. Adding and dropping an anchor are rank-one updates of K (`_support_inverse`). Where
+anchors nearly lie in a line or plane and the ridge is small, updates lose their digits, and K is
+computed anew. A row with s of the m anchors in its support takes about s steps of m * s
+operations.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ ROUNDING = 2e-15
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def best_vertex(b, Q):
+def _best_vertex(b, Q):
     """The anchor that alone gives the least objective."""
     best, lowest = 0, np.inf
     for j in range(b.shape[0]):
@@ -35,7 +36,7 @@ def best_vertex(b, Q):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def magnitude(b, Q):
+def _magnitude(b, Q):
     """Size of the terms of which gradients are made: what rounding errors are relative to."""
     largest = 0.0
     for j in range(b.shape[0]):
@@ -63,7 +64,7 @@ def _gradient(b, Q, support, size, z, gradient):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column):
+def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column):
     """Solve one row's program.
 
     Parameters
@@ -89,8 +90,8 @@ def solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, colu
         False if the limit of steps was reached.
     """
     m = b.shape[0]
-    first = best_vertex(b, Q)
-    size_of_terms = magnitude(b, Q)
+    first = _best_vertex(b, Q)
+    size_of_terms = _magnitude(b, Q)
     exact = max(EXACT_WEIGHT * alpha, ROUNDING * size_of_terms)
     tolerance = min(tolerance * size_of_terms, exact)
     size = 1
@@ -237,7 +238,7 @@ def _add_curvature(w, size, support, K, anchor_labels, curvature):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def add_row(
+def _add_row(
     w, r, b, size, multiplier, support, z, K, anchor_labels, soft_labels, mass, curvature, value
 ):
     """Write a solved row's soft labels, and add the row to the sums of its group r."""
@@ -299,12 +300,12 @@ def sweep(
         prices, product = half_prices[r], products[i]
         for j in range(m):
             b[j] = prices[j] - product[j]
-        size, multiplier, solved = solve_row(
+        size, multiplier, solved = _solve_row(
             b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column
         )
         total_support += size
         n_unsolved += not solved
-        add_row(
+        _add_row(
             weights[i], r, b, size, multiplier, support, z, K, anchor_labels, soft_labels[i],
             mass, curvature, value,
         )  # fmt: skip
@@ -325,6 +326,8 @@ def weights_of_rows(products, group_codes, Q, alpha, half_prices, tolerance, Z):
         for j in range(m):
             b[j] = half_prices[r, j] - products[i, j]
             Z[i, j] = 0.0
-        size, _, _ = solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column)
+        size, _, _ = _solve_row(
+            b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column
+        )
         for a in range(size):
             Z[i, support[a]] = z[a]

@@ -1,1 +1,1 @@
-"""Pictures: one module per question; `fairanchor.plotting` is the public door."""
+"""Figures: one module per question; `fairanchor.plotting` is the public door."""

@@ -1,4 +1,4 @@
-"""Parts of documentation that several pictures share, written once."""
+"""Parts of documentation that several figures share, written once."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Pictures of who is in which cluster."""
+"""Figures of who is in which cluster."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def plot_composition(
 
 
 def composition_height(composition):
-    """Height in inches at which the picture of `plot_composition` is easy to read."""
+    """Height in inches at which the figure of `plot_composition` is easy to read."""
     n_bars = len(clusters_to_show(composition.table)) + 1.5
     return 0.8 + 0.28 * n_bars + legend_height(fold_small_groups(composition).groups)
 

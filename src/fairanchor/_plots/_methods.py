@@ -1,4 +1,4 @@
-"""Pictures of what fairness costs."""
+"""Figures of what fairness costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of the cost-fairness curve, and of costs over the number of clusters."""
+"""Figures of the cost-fairness curve, and of costs over the number of clusters."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def plot_fairness_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
 
 @completed
 def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
-    """Cost over the number of clusters, with limits and without.
+    """Cost over the number of clusters, with and without the constraint.
 
-    The cost without limits of the fewest clusters is 1. Below each number of clusters are the
+    The unconstrained cost of the fewest clusters is 1. Below each number of clusters are the
     number of rows of its smallest cell (a share of a handful of rows means little) and the
     balance of its worst cluster.
 
@@ -101,17 +101,17 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     >>> path = clusters_path(data.data, data.sensitive_features, (2, 3), n_init=1, random_state=0)
     >>> ax = plot_clusters_path(path)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['tolerance 0', 'no limit']
+    ['tolerance 0', 'no constraint']
     """
     needed = ("n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell", "balance")
     numbers, costs, plain, tolerances, cells, balances = _arrays(path, needed, "clusters_path")
     if not plain[0] > 0:
         raise ValueError(
-            f"Without limits {numbers[0]:g} clusters cost {plain[0]:g}: nothing can be drawn "
+            f"Without a constraint {numbers[0]:g} clusters cost {plain[0]:g}: nothing can be drawn "
             "relative to it."
         )
     ax = axes_or_new(ax)
-    lines = ((costs, f"tolerance {tolerances[0]:g}", "o", "-"), (plain, "no limit", "s", "--"))
+    lines = ((costs, f"tolerance {tolerances[0]:g}", "o", "-"), (plain, "no constraint", "s", "--"))
     for k, (values, title, marker, dashes) in enumerate(lines):
         ax.plot(numbers, values / plain[0], color=series_color(k), linewidth=1.6, marker=marker,
                 markersize=6, linestyle=dashes, label=title, zorder=4 - k)  # fmt: skip
@@ -119,7 +119,7 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(numbers, [f"{number:g}\n{cell:,.0f}\n{own:.2f}" for number, cell, own in below])
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("number of clusters, rows of the smallest cell, balance")
-    ax.set_ylabel(f"cost, {numbers[0]:g} clusters without limit = 1")
+    ax.set_ylabel(f"cost, {numbers[0]:g} clusters without constraint = 1")
     ax.legend(frameon=False)
     return tidy(ax, grid="y")
 

@@ -1,4 +1,4 @@
-"""Pictures of where clusters and anchors are, and of what makes a cluster different."""
+"""Figures of where clusters and anchors are, and of what makes a cluster different."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Plane:
         covariance = (X - center).T @ (X - center) / len(X)
         values, vectors = np.linalg.eigh(covariance)
         directions = vectors[:, ::-1][:, :2].T
-        # An axis has no sign of its own: the largest entry decides, so that pictures repeat.
+        # An axis has no sign of its own: the largest entry decides, so that figures repeat.
         largest = np.abs(directions).argmax(axis=1)
         directions = directions * np.sign(directions[np.arange(len(directions)), largest])[:, None]
         total = max(float(np.trace(covariance)), np.finfo(float).tiny)
@@ -148,7 +148,7 @@ def plot_anchors(
     plane: Plane | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The anchors, coloured by cluster, with areas like the rows they stand for.
+    """The anchors, coloured by cluster, with areas like the rows that they represent.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def plot_anchors(
     labels : array-like of shape (n_anchors,), default=None
         Cluster of each anchor; by default they have one colour.
     masses : array-like of shape (n_anchors,), default=None
-        Rows that each anchor stands for; by default areas are equal.
+        Rows that each anchor represents; by default areas are equal.
     X : array-like of shape (n_samples, n_features), default=None
         Rows, drawn in grey behind (at most 1500 of them).
     plane : Plane, default=None
@@ -245,7 +245,7 @@ def plot_profiles(
 
 
 def draw_profiles(deviations, importance, feature_names, cluster_names, max_features, ax):
-    """The picture of `plot_profiles`, from `cluster_profiles`."""
+    """The figure of `plot_profiles`, from `cluster_profiles`."""
     columns = np.argsort(-importance, kind="stable")[:max_features]
     shown = np.flatnonzero(np.isfinite(deviations).all(axis=1))
     table = deviations[np.ix_(shown, columns)]
@@ -325,7 +325,7 @@ def check_matrix(values, name):
     if not np.isfinite(matrix).all():
         raise ValueError(
             f"{name} has {np.count_nonzero(~np.isfinite(matrix))} value(s) that are not finite: "
-            "they have no place in a picture."
+            "they have no place in a figure."
         )
     return matrix
 

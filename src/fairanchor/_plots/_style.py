@@ -1,4 +1,4 @@
-"""Colours, axes and the lazy import that all pictures share."""
+"""Colours, axes and the lazy import that all figures share."""
 
 from fairanchor._plots._names import plot_name
 
@@ -29,7 +29,7 @@ def import_matplotlib():
         import matplotlib
     except ImportError as error:
         raise ImportError(
-            "Pictures need matplotlib, which is not installed: "
+            "Figures need matplotlib, which is not installed: "
             'pip install "fairanchor[report]" brings it.'
         ) from error
     return matplotlib

@@ -1,4 +1,4 @@
-"""Tables behind the pictures: which clusters and groups are shown, in which order."""
+"""Tables behind the figures: which clusters and groups are shown, in which order."""
 
 from dataclasses import dataclass
 

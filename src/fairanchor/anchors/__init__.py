@@ -1,24 +1,11 @@
-"""Module 1 of the paper, fair anchor generation: a few rows that stand for all.
+"""Module 1 of the paper, fair anchor generation: a few points that represent all rows.
 
-`_quotas` gives each group its seats, `_kmeans`, `_das` and `_random` choose rows, `_select` looks
-the method up and weighs what each anchor stands for. What is done with anchors is elsewhere: they
-are labelled in `clusterers/_on_anchors.py`, and rows are written as mixtures of them in `graph`.
+`_quotas` gives each group its number of anchors; `_kmeans` places means, `_das` and `_random`
+choose rows; `_select` looks the method up and counts the rows that each anchor represents. Anchors
+are labelled in `clusterers/_on_anchors.py` and connected to the rows in `graph`.
 """
 
 from fairanchor.anchors._quotas import auto_n_anchors
-from fairanchor.anchors._select import (
-    Anchors,
-    anchor_seats,
-    nearest_anchor_finder,
-    rows_to_draw,
-    select_anchors,
-)
+from fairanchor.anchors._select import FDAS, METHODS, Anchors, plan_anchors, select_anchors
 
-__all__ = [
-    "Anchors",
-    "anchor_seats",
-    "auto_n_anchors",
-    "nearest_anchor_finder",
-    "rows_to_draw",
-    "select_anchors",
-]
+__all__ = ["FDAS", "METHODS", "Anchors", "auto_n_anchors", "plan_anchors", "select_anchors"]

@@ -1,46 +1,73 @@
-"""Per-group k-means medoids: the rows nearest to the centres of each group's own k-means."""
+"""Mean anchors: the centroids of k-means within each group."""
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from fairanchor._kernels._nearest import medoids_of
+from fairanchor._kernels._centers import label_sums
+from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._sampling import spread_sample
-from fairanchor.clusterers._fair_lloyd import plain_lloyd
 
-# A hundred rows per anchor place it well enough; the masses come from all rows.
+# A few rows place an anchor well enough: a last step takes the means over all rows.
 SAMPLE_ROWS = 2_500
-SAMPLE_ROWS_PER_ANCHOR = 100
-MAX_ITER = 20
+SAMPLE_ROWS_PER_ANCHOR = 25
+MAX_ITER, TOL = 10, 1e-3
 # Threads delay an iteration with fewer distances than this.
 FEW_DISTANCES = 2**23
 
 
-def select_kmeans(rows, quotas, seed):
-    """The quota of each group as medoids, ordered by group.
+def kmeans_anchors(rows, quotas, seed):
+    """Centroids of samples of each group's rows, ordered by group.
 
     Every group draws from the same seed, so that its anchors depend on its rows only.
+
+    Returns
+    -------
+    points : ndarray of shape (n_anchors, n_features)
+    group_codes : ndarray of shape (n_anchors,)
     """
-    # One group after the other: most of the work is many small calls, which threads only delay.
-    groups = zip(rows.members, quotas, strict=True)
-    return np.concatenate([_select_in_group(rows, *own, seed) for own in groups])
+    points = [
+        _group_centroids(rows, members, int(quota), seed)
+        for members, quota in zip(rows.members, quotas, strict=True)
+    ]
+    codes = np.repeat(np.arange(len(points)), [len(own) for own in points])
+    return np.concatenate(points), codes
 
 
 def kmeans_sample_rows(quota):
-    """Rows of a group that are looked at to place so many anchors."""
+    """Number of rows of a group on which k-means places its anchors."""
     return np.maximum(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * np.asarray(quota))
 
 
-def _select_in_group(rows, members, quota, seed):
-    weightless = rows.weights[members] == 0
-    candidates = members[~weightless]
-    if quota == 0 or quota >= len(candidates):
-        # Rows without weight take the seats that are left.
-        return np.concatenate([candidates, members[weightless]])[:quota]
-    n_sample = int(kmeans_sample_rows(quota))
-    chosen = candidates[spread_sample(len(candidates), n_sample)]
+def _group_centroids(rows, members, quota, seed):
+    candidates = members[rows.weights[members] > 0]
+    if quota >= len(candidates):
+        # Rows of weight zero fill the quota: a group of nothing else still needs anchors.
+        others = members[rows.weights[members] == 0]
+        return rows.X[np.concatenate([candidates, others])[:quota]]
+    chosen = candidates[spread_sample(len(candidates), int(kmeans_sample_rows(quota)))]
     sample = rows.subset(chosen, threaded=len(chosen) * quota > FEW_DISTANCES)
-    centers, _ = kmeans_plusplus(
-        sample.X, int(quota), sample_weight=sample.weights, random_state=seed
-    )
-    centers, _ = plain_lloyd(sample, centers, max_iter=MAX_ITER, tol=1e-3)
-    return chosen[medoids_of(sample.X, centers)]
+    centers, _ = kmeans_plusplus(sample.X, quota, sample_weight=sample.weights, random_state=seed)
+    return _lloyd(sample, centers)
+
+
+def _lloyd(sample, centers):
+    """A few iterations of Lloyd's algorithm with many centres."""
+    zeros, group = np.zeros(sample.n_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    n_centers, last_cost = group + len(centers), np.inf
+    for _ in range(MAX_ITER):
+
+        def step(block, H=centers):
+            nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
+            nearest_of_group(
+                block.X, zeros[: len(block.X)], H, group, n_centers, nearest, distances
+            )
+            sums, totals = np.zeros(H.shape), np.zeros(len(H))
+            label_sums(block.X, block.weights, nearest, sums, totals)
+            return sums, totals, np.asarray(block.weights @ distances)
+
+        sums, totals, cost = sample.sum(step)
+        if cost >= last_cost * (1.0 - TOL):
+            break
+        last_cost, used = float(cost), totals > 0
+        centers = np.where(used[:, None], sums / np.where(used, totals, 1.0)[:, None], centers)
+    return centers

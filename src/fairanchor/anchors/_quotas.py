@@ -1,28 +1,36 @@
-"""Seats per group: how many of the anchors each group gets."""
+"""Quotas: how many of the anchors each group gets."""
 
 import numpy as np
 
 from fairanchor.assignment import largest_remainder
 
-# More anchors than this buy nothing that the rounding does not give anyway, and the rows'
-# programs grow with them.
+# Shapes such as spirals need about 600 anchors (`benchmarks/shapes.py`); every row of a smaller
+# table is an anchor.
+N_ANCHORS = 600
+SMALL_TABLE = 1000
+ANCHORS_PER_GROUP = 50
 LARGEST_AUTO = 1000
 
 
-def auto_n_anchors(group_sizes, n_clusters):
-    """20 anchors per group, 4 per cluster, and a choice of clusters for every group."""
+def auto_n_anchors(group_sizes, n_clusters, *, few=False):
+    """600 anchors, more for many groups or clusters; all rows of a small table.
+
+    Few are 20 for each group, as in the paper, and 4 for each cluster.
+    """
     n_rows = int(group_sizes.sum())
-    choices = int(np.minimum(group_sizes, n_clusters).sum())
-    wanted = max(20 * len(group_sizes), 4 * n_clusters, choices)
-    limit = max(LARGEST_AUTO, len(group_sizes), 2 * n_clusters)
-    return min(wanted, limit, n_rows)
+    if few:
+        return min(max(20 * len(group_sizes), 4 * n_clusters), n_rows)
+    if n_rows <= SMALL_TABLE:
+        return n_rows
+    wanted = max(N_ANCHORS, min(ANCHORS_PER_GROUP * len(group_sizes), LARGEST_AUTO))
+    return min(max(wanted, 4 * n_clusters, len(group_sizes)), n_rows)
 
 
 def balanced_quotas(group_sizes, n_anchors, n_clusters):
-    """Seats in proportion to the groups, with at least min(n_clusters, size) for each.
+    """Anchors in proportion to the groups, with at least min(n_clusters, size) for each.
 
-    If there are too few seats for that, the minimum is lowered evenly; every group has
-    at least one. No group gets more seats than it has rows.
+    If there are too few anchors for that, the minimum is lowered evenly; every group has
+    at least one. No group gets more anchors than it has rows.
     """
     minimum = n_clusters
     while np.minimum(minimum, group_sizes).sum() > n_anchors:

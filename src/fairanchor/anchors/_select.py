@@ -1,132 +1,200 @@
-"""Module 1 of the paper: choose the anchors and weigh what each stands for."""
+"""Module 1 of the paper: choose the anchors, and count the rows that each represents."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from fairanchor._kernels._centers import label_sums
 from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor.anchors._das import select_das, select_fdas
-from fairanchor.anchors._kmeans import kmeans_sample_rows, select_kmeans
+from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
 from fairanchor.anchors._random import select_random
 
-# DAS and FDAS score all rows of a table in memory, and so many of one in chunks.
+# DAS and FDAS score all rows of a table in memory, and this many of one in chunks.
 SCORED_ROWS = 2**20
-METHODS = {
-    "kmeans": select_kmeans,
-    "fdas": select_fdas,
-    "das": select_das,
-    "random": select_random,
-}
+# Methods whose anchors are rows; those of "kmeans" are means.
+SELECTIONS = {"fdas": select_fdas, "das": select_das, "random": select_random}
+METHODS = ("kmeans", *SELECTIONS)
+
+
+class FDAS(BaseEstimator):
+    """The paper's anchor selection, with its variants.
+
+    FDAS gives each group a quota of anchors and spreads them over the range of a
+    one-dimensional score, the sum of a row's features. The anchors are rows.
+
+    Parameters
+    ----------
+    quotas : {"balanced", "paper"}, default="balanced"
+        ``"balanced"``: proportional to the groups' sizes, at least
+        ``min(n_clusters, group size)`` each. ``"paper"``: the paper's rule, which is not
+        proportional and can leave a group without an anchor.
+    weights : {"mass", "uniform"}, default="mass"
+        Whether the clusterer sees each anchor with the number of rows that it represents, or
+        all anchors alike as in the paper.
+    """
+
+    def __init__(self, quotas="balanced", weights="mass"):
+        self.quotas = quotas
+        self.weights = weights
+
+    def _check(self):
+        for name, options in {"quotas": tuple(QUOTAS), "weights": ("mass", "uniform")}.items():
+            if getattr(self, name) not in options:
+                raise ValueError(
+                    f"FDAS({name}={getattr(self, name)!r}) should be one of {list(options)}."
+                )
+
+
+class AnchorPlan(NamedTuple):
+    """Which anchors to choose: method, quota of each group, and whether they carry masses.
+
+    ``method`` is a name in `METHODS`, or an array of row indices, for which quotas are None.
+    """
+
+    method: str | np.ndarray
+    quotas: np.ndarray | None
+    weighted: bool = True
+
+    def rows_to_draw(self, group_sizes):
+        """Rows of each group that the method needs, of rows that are in chunks."""
+        if self.quotas is None or self.method == "random":
+            return np.zeros(len(group_sizes), dtype=np.int64)
+        if self.method == "kmeans":
+            return kmeans_sample_rows(self.quotas)
+        return np.ceil(SCORED_ROWS * group_sizes / group_sizes.sum()).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Selected rows.
+    """Points that represent all rows.
 
     Attributes
     ----------
-    indices : ndarray of shape (n_anchors,)
-        Row of each anchor.
     points : ndarray of shape (n_anchors, n_features)
     group_codes : ndarray of shape (n_anchors,)
     masses : ndarray of shape (n_anchors,)
         Weight of the rows of the anchor's group that are nearest to it. A group's masses
         sum to its weight.
+    indices : ndarray of shape (n_anchors,), or None
+        Row of each anchor; None where anchors are means.
+    weighted : bool
+        Whether clusterers get the masses.
     """
 
-    indices: np.ndarray
     points: np.ndarray
     group_codes: np.ndarray
     masses: np.ndarray
+    indices: np.ndarray | None = None
+    weighted: bool = True
 
 
-def select_anchors(
-    rows, groups, method, n_anchors, quotas, n_clusters, seed, *, distinct=None, drawn=None
-):
-    """Select anchors by name, or take the given rows.
+def plan_anchors(anchors, n_anchors, groups, n_clusters, *, few=False):
+    """Check what was asked for, and give each group its quota.
 
     Parameters
     ----------
-    rows : MemoryRows or ChunkedRows
-    groups : Groups
-    method : {"kmeans", "fdas", "das", "random"} or array-like of row indices
+    anchors : {"kmeans", "fdas", "das", "random"}, FDAS, or array-like of row indices
     n_anchors : int or "auto"
-    quotas : {"balanced", "paper"}
+    groups : Groups
     n_clusters : int
+    few : bool
+        Whether ``"auto"`` is the paper's number.
+
+    Returns
+    -------
+    plan : AnchorPlan
+    """
+    n_rows = int(groups.sizes.sum())
+    if not isinstance(anchors, (str, FDAS)):
+        return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None)
+    options = anchors if isinstance(anchors, FDAS) else FDAS()
+    options._check()
+    method = "fdas" if isinstance(anchors, FDAS) else anchors
+    if isinstance(n_anchors, str):
+        n_anchors = auto_n_anchors(groups.sizes, n_clusters, few=few)
+    _check_n_anchors(n_anchors, n_clusters, groups, method, options.quotas)
+    quotas = QUOTAS[options.quotas](groups.sizes, n_anchors, n_clusters)
+    return AnchorPlan(method, quotas, weighted=options.weights == "mass")
+
+
+def select_anchors(plan, rows, distinct, drawn, seed):
+    """Anchors of the rows, with their masses.
+
+    Parameters
+    ----------
+    plan : AnchorPlan
+    rows : MemoryRows or ChunkedRows
+    distinct : MemoryRows or ChunkedRows
+        The same rows with equal ones merged.
+    drawn : DrawnRows or None
+        Of rows in chunks: those among which anchors are chosen.
     seed : int
-    distinct : DistinctRows, default=None
-        The same rows with equal ones merged: enough to weigh them.
-    drawn : DrawnRows, default=None
-        Of rows in chunks: those among which anchors are looked for.
 
     Returns
     -------
     anchors : Anchors
     """
-    if not isinstance(method, str):
-        indices = _check_indices(method, rows.n_rows, n_clusters)
-        chosen = rows.take(indices, "anchors")
+    indices = None
+    candidates = rows if drawn is None else drawn.rows
+    if isinstance(plan.method, str) and plan.method == "kmeans":
+        points, codes = kmeans_anchors(candidates, plan.quotas, seed)
     else:
-        seats = anchor_seats(groups, method, n_anchors, quotas, n_clusters)
-        if drawn is None or method == "random":
-            indices = METHODS[method](rows, seats, seed)
-            chosen = rows.take(indices, "anchors")
+        if not isinstance(plan.method, str):
+            indices = plan.method
+        elif drawn is None or plan.method == "random":
+            indices = SELECTIONS[plan.method](rows, plan.quotas, seed)
         else:
-            places = METHODS[method](drawn.rows, seats, seed)
-            indices, chosen = drawn.numbers[places], drawn.rows.take(places)
-    masses = anchor_masses(rows if distinct is None else distinct, chosen.X, chosen.group_codes)
-    return Anchors(indices, chosen.X, chosen.group_codes, masses)
+            indices = drawn.numbers[SELECTIONS[plan.method](candidates, plan.quotas, seed)]
+        chosen = rows.take(indices, "anchors")
+        points, codes = chosen.X, chosen.group_codes
+    cells = _Cells.of(points, codes, rows.n_groups)
+    masses, sums = cells.masses_and_sums(distinct)
+    if indices is None:  # a last step of k-means, on all rows
+        used = masses > 0
+        points = np.where(used[:, None], sums / np.where(used, masses, 1.0)[:, None], points)
+    return Anchors(points, codes, masses, indices, plan.weighted)
 
 
-def anchor_seats(groups, method, n_anchors, quotas, n_clusters):
-    """Checked number of anchors of each group."""
-    if isinstance(n_anchors, str):
-        n_anchors = auto_n_anchors(groups.sizes, n_clusters)
-    _check_n_anchors(n_anchors, n_clusters, groups, method, quotas)
-    return QUOTAS[quotas](groups.sizes, n_anchors, n_clusters)
+@dataclass(frozen=True)
+class _Cells:
+    """Rows by the nearest anchor of their own group (of any, if it has none).
 
+    The anchors are ordered by group; it can be sent to where the rows are.
+    """
 
-def rows_to_draw(group_sizes, method, seats):
-    """How many rows of each group a method wants to see, of rows that are in chunks."""
-    if not isinstance(method, str) or method == "random":
-        return np.zeros(len(group_sizes), dtype=np.int64)
-    if method == "kmeans":
-        return kmeans_sample_rows(seats)
-    return np.ceil(SCORED_ROWS * group_sizes / group_sizes.sum()).astype(np.int64)
+    order: np.ndarray
+    H: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
 
+    @classmethod
+    def of(cls, points, codes, n_groups):
+        """Of anchors and their groups."""
+        order = np.argsort(codes, kind="stable")
+        first = np.searchsorted(codes, np.arange(n_groups), side="left", sorter=order)
+        last = np.searchsorted(codes, np.arange(n_groups), side="right", sorter=order)
+        without = first == last
+        first[without], last[without] = 0, len(points)
+        return cls(order, points[order], first, last)
 
-def anchor_masses(rows, points, codes):
-    """Weight of the rows nearest to each anchor of their own group (of any, if it has none)."""
-    nearest_anchor = nearest_anchor_finder(points, codes, rows.n_groups)
+    def masses_and_sums(self, rows):
+        """Weight of the rows of each cell, and their weighted sum."""
+        masses, sums = np.empty(len(self.H)), np.empty(self.H.shape)
+        masses[self.order], sums[self.order] = rows.sum(self, "masses of anchors")
+        return masses, sums
 
-    def kernel(block):
-        nearest = nearest_anchor(block)
-        return (np.bincount(nearest, weights=block.weights, minlength=len(points)),)
-
-    (masses,) = rows.sum(kernel, "masses of anchors")
-    return masses
-
-
-def nearest_anchor_finder(points, codes, n_groups):
-    """A function of a block: the nearest anchor of each row among those of the row's group."""
-    by_group = np.argsort(codes, kind="stable")
-    first = np.searchsorted(codes, np.arange(n_groups), side="left", sorter=by_group)
-    last = np.searchsorted(codes, np.arange(n_groups), side="right", sorter=by_group)
-    without = first == last  # any anchor will do
-    first[without], last[without] = 0, len(points)
-    center = points.mean(axis=0)
-    centred = points[by_group] - center
-    half_squares = 0.5 * (centred**2).sum(axis=1)
-
-    def nearest_anchor(block):
-        nearest = np.empty(len(block.X), dtype=np.int64)
+    def __call__(self, block):
+        nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
         nearest_of_group(
-            block.X, block.group_codes, center, centred, half_squares, first, last, nearest
+            block.X, block.group_codes, self.H, self.first, self.last, nearest, distances
         )
-        return by_group[nearest]
-
-    return nearest_anchor
+        masses, sums = np.zeros(len(self.H)), np.zeros(self.H.shape)
+        label_sums(block.X, block.weights, nearest, sums, masses)
+        return masses, sums
 
 
 def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
@@ -138,7 +206,8 @@ def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
         )
     if n_anchors > n_rows:
         raise ValueError(
-            f"n_anchors={n_anchors} should be <= n_samples={n_rows}: anchors are distinct rows."
+            f"n_anchors={n_anchors} should be <= n_samples={n_rows}: an anchor represents at "
+            "least one row."
         )
     if n_anchors < groups.n_groups and method in ("kmeans", "fdas") and quotas == "balanced":
         raise ValueError(
@@ -153,8 +222,7 @@ def _check_indices(given, n_rows, n_clusters):
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or len(indices) == 0:
         raise ValueError(
             f"anchors is an array of shape {indices.shape} and type {indices.dtype}, expected a "
-            "one-dimensional array of row indices (or one of "
-            f"{sorted(METHODS)})."
+            f"one-dimensional array of row indices, FDAS(...), or one of {sorted(METHODS)}."
         )
     indices = indices.astype(np.int64)
     if indices.min() < 0 or indices.max() >= n_rows:

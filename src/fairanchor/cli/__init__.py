@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported when they are asked for; their errors as one line."""
+    """Commands that are imported when they are run; their errors as one line."""
 
     def list_commands(self, ctx):
         """Names in the order of `COMMANDS`."""
@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
         return super().get_command(ctx, name)
 
     def invoke(self, ctx):
-        """Run a command with the exit codes that the help promises."""
+        """Run a command with the exit codes of the help."""
         if hasattr(sys.stdout, "reconfigure"):
             # A name that the terminal's encoding does not have is shown by its number.
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -44,11 +44,12 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
-        "Exit codes: 0 done, 1 data or run-time error, 2 usage, 3 finished but not converged or "
-        "a target missed, 130 interrupted. With FAIRANCHOR_TRACEBACK=1 in the environment errors "
-        "show where they happened."
+        "Exit codes: 0: done; 1: invalid data or file, or error at run time; 2: invalid "
+        "command-line arguments; 3: finished, but not converged, a target missed by a row or more, "
+        "or a threshold crossed; 130: interrupted. With FAIRANCHOR_TRACEBACK=1 in the environment "
+        "errors show a traceback."
     ),
 )
 @click.version_option(__version__, prog_name="fairanchor")
 def main():
-    """Fair clustering at scale: clusters whose group composition is what was asked for."""
+    """Fair clustering at scale: clusters with the group composition that you ask for."""

@@ -50,7 +50,7 @@ MOST_CELLS = 20_000_000
     "--data",
     type=PATH,
     help="Table with the sensitive columns, if LABELS has none; same rows in the same order, "
-    "unless --id says which belong together.",
+    "unless --id matches them.",
 )
 @click.option("--id", "id_column", metavar="COLUMN", help="Identifies a row in LABELS and --data.")
 @click.option(
@@ -58,7 +58,7 @@ MOST_CELLS = 20_000_000
     multiple=True,
     default=["error"],
     type=click.Choice(["error", "own-group", "drop-rows"]),
-    help="Missing sensitive values: refuse them, count them as a group, or leave them out.",
+    help="Missing sensitive values: raise an error, count them as a group, or leave them out.",
 )
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
@@ -70,7 +70,7 @@ MOST_CELLS = 20_000_000
 @click.option(
     "--tolerance",
     type=FiniteRange(min=0, max=1),
-    help="Judge by this: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
+    help="Bounds to check: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
     "tolerance) times its share of all rows.",
 )
 @targets_options
@@ -84,11 +84,11 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     Balance is the smallest group over the largest in the worst cluster; relative balance compares
     each group's share of a cluster with its share of all rows (1 is proportional); MNCE is the
     worst cluster's entropy over that of all rows. Rows without a cluster are not counted, and
-    their number is said.
+    their number is printed.
 
-    --tolerance, --targets and --attributes separate say what was asked for, as they do for
-    'fairanchor fit'. Then it is also said by how many rows that is missed, the report judges by
-    it, and the exit code is 3 if it is missed by a row or more.
+    --tolerance, --targets and --attributes separate state a constraint, as in 'fairanchor fit'.
+    The violation is then printed, and the report judges by it. Exit code 3: the constraint is
+    missed by a row or more, or --min-relative-balance is not reached.
     """
     run = Run(quiet)
     check_targets_options(options)
@@ -105,7 +105,7 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     lines = composition_lines(summary["counts"], summary["groups"], summary["clusters"])
     lines += ["", measures_line(summary), _worst_sentence(summary["worst_cell"])]
     lines += limit_lines(asked, request, clusters.names)
-    # The table is the result; only --json takes its place.
+    # The table is the result, unless --json replaces it.
     if as_json:
         run.say("\n".join(lines))
     else:
@@ -123,7 +123,7 @@ def _check_request(labels, report, options):
     check_report(report)
     if options["id_column"] is not None and options["data"] is None:
         raise click.UsageError(
-            "--id says which rows of LABELS and of --data belong together: give --data as well."
+            "--id matches rows of LABELS with rows of --data: give --data as well."
         )
     if labels == options["data"] == "-":
         raise click.UsageError("LABELS and --data cannot both be standard input.")
@@ -166,7 +166,7 @@ def _load(labels, options):
 
 
 def _check_clusters(clusters, n_groups, column):
-    """Values that are hardly ever equal are no clusters, and a table of all fills the memory."""
+    """Values that are hardly ever equal are no clusters, and their table fills the memory."""
     import warnings
 
     from fairanchor.tables._wording import quoted
@@ -222,8 +222,8 @@ def _partners(wanted, present, holder):
     if counts.max() > 1:
         repeated = counted.field("values")[int(counts.argmax())].as_py()
         raise ValueError(
-            f"{holder.title} has {counts.max()} rows with the id {quoted(repeated)}: which one "
-            "belongs to a label cannot be told."
+            f"{holder.title} has {counts.max()} rows with the id {quoted(repeated)}: ids must be "
+            "unique to match labels."
         )
     rows = pc.index_in(wanted, value_set=present)
     if rows.null_count:
@@ -313,12 +313,12 @@ def _write_report(path, labels, clusters, groups, summary, force, asked, request
 def _judge(summary, least, asked):
     missed = max((own.worst for own in asked or ()), default=0.0)
     if missed >= 1.0:
-        click.echo(f"What was asked for is missed by {missed:,.1f} rows.", err=True)
-        exit_with(NOT_CONVERGED)
-    if least is not None and summary["relative_balance"] < least:
+        click.echo(f"The constraint is missed by {missed:,.1f} rows.", err=True)
+    is_below = least is not None and summary["relative_balance"] < least
+    if is_below:
         click.echo(
             f"The relative balance {summary['relative_balance']:.4f} is below "
             f"--min-relative-balance {least:g}.",
             err=True,
         )
-        exit_with(NOT_CONVERGED)
+    exit_with(NOT_CONVERGED if missed >= 1.0 or is_below else 0)

@@ -1,8 +1,8 @@
-"""What ``fairanchor audit`` is told was asked for, and by how much labels miss it."""
+"""The constraint of ``fairanchor audit``, and by how much labels miss it."""
 
 
 def asked_of_labels(summary, columns, options):
-    """What ``--tolerance``, ``--targets`` and ``--attributes`` ask of labels.
+    """The constraint of ``--tolerance``, ``--targets`` and ``--attributes``.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ def asked_of_labels(summary, columns, options):
     Returns
     -------
     asked : list of Asked, or None
-        One for each attribute; None if nothing is asked for.
+        One for each attribute; None if there is no constraint.
     request : str or None
         The same in a sentence.
     """
@@ -37,20 +37,20 @@ def asked_of_labels(summary, columns, options):
 
 
 def _check_numbers(targets, clusters):
-    """Refuse targets that tell clusters apart by number where clusters are called otherwise."""
+    """Raise an error for targets that differ by cluster where clusters have other names."""
     from fairanchor._attribute_metrics import n_clusters_of
 
     if all(n_clusters_of(own) is None for own in targets):
         return
     if list(clusters) != list(range(len(clusters))):
         raise ValueError(
-            f"The targets tell clusters apart by their numbers, 0..{len(clusters) - 1}, but the "
-            f"clusters of the labels are {', '.join(map(str, clusters[:20]))}."
+            f"The targets number clusters 0..{len(clusters) - 1}, but the clusters of the labels "
+            f"are {', '.join(map(str, clusters[:20]))}."
         )
 
 
 def summary_of_asked(asked):
-    """What ``--json`` says of it; nothing if nothing was asked for."""
+    """Entries of ``--json`` about it; none if there is no constraint."""
     if asked is None:
         return {}
     from fairanchor.cli._common import measures_of

@@ -1,4 +1,4 @@
-"""What the commands share: options, messages, progress, and the words of a summary."""
+"""Shared by the commands: options, messages, progress, and the text of a summary."""
 
 import json
 import math
@@ -79,9 +79,9 @@ def missing_option(command):
         default=["error"],
         type=click.Choice(["error", "own-group", "impute", "drop-rows"]),
         help=(
-            "Missing values: refuse them (default); own-group: missing sensitive values are a "
-            "group; impute: features get the mean or the commonest category; drop-rows: such "
-            "rows get no cluster, and their number is said. Repeatable."
+            "Missing values: raise an error (default); own-group: missing sensitive values are a "
+            "group; impute: features get the mean or the most frequent category; drop-rows: such "
+            "rows get no cluster, and their number is printed. Repeatable."
         ),
     )(command)
 
@@ -146,7 +146,7 @@ def missing_policy(choices):
 
 
 def check_outputs(table=None, *files, force, inputs=()):
-    """Refuse now what could not be written in the end.
+    """Raise an error now for what could not be written in the end.
 
     Parameters
     ----------
@@ -180,11 +180,11 @@ def check_outputs(table=None, *files, force, inputs=()):
 
 
 def check_report(path):
-    """Refuse a name for a report that promises something else than a page."""
+    """Raise an error for the name of a report that is no HTML file."""
     from fairanchor._files import is_device
 
     if path is not None and not path.lower().endswith(REPORTS) and not is_device(path):
-        raise click.UsageError(f"--report {path}: a report is a page, expected a name in .html.")
+        raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
 
 
 class Run:
@@ -193,7 +193,7 @@ class Run:
     Parameters
     ----------
     quiet : bool
-        Whether to say nothing but warnings.
+        Whether to print nothing but warnings.
     """
 
     def __init__(self, quiet):
@@ -224,7 +224,7 @@ class Run:
 
     @contextmanager
     def passes(self, name, description):
-        """`step` for work in passes over chunks; yields a function that is told how far they are.
+        """`step` for work in passes over chunks; yields a function that takes their progress.
 
         On a terminal every pass has a bar, elsewhere it is a line when it ends.
         """
@@ -249,7 +249,7 @@ class Run:
 
 
 def print_result(lines):
-    """Lines on standard output: what the command was asked for."""
+    """Lines on standard output: the result of the command."""
     from fairanchor._files import standard_output
 
     with standard_output():

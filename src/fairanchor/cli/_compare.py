@@ -32,7 +32,7 @@ from fairanchor.cli._comparison import (
 from fairanchor.cli._path import check_path_options, compare_path
 from fairanchor.cli._targets import attributes_option
 
-PICTURES = (".png", ".svg", ".pdf")
+FIGURES = (".png", ".svg", ".pdf")
 
 
 @click.command(
@@ -80,7 +80,7 @@ PICTURES = (".png", ".svg", ".pdf")
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
 @missing_option
 @table_options
-@click.option("--output", "-o", type=PATH, help=f"Picture, {', '.join(PICTURES)}.")
+@click.option("--output", "-o", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
 @click.option("--table", type=PATH,
               help="Results as a table, .csv, .tsv, .parquet or .arrow.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Table as JSON on standard output.")
@@ -94,16 +94,16 @@ def compare(
 ):
     """Cluster INPUT by plain k-means and by each fair method, and compare.
 
-    Cost is the k-means cost of the labels, relative to plain k-means where it takes part.
-    'anchors+NAME' is the anchor framework with that clusterer, as 'fairanchor fit --clusterer
-    NAME' runs it. Exit code 3: a method failed, did not converge, or promises clusters that mirror
-    the groups and misses that by a row or more; the table says which.
+    Cost is the k-means cost of the labels, relative to plain k-means if it is compared. 'fair
+    k-means' is what 'fairanchor fit' runs by default, 'anchors+NAME' the anchor framework of
+    'fairanchor fit --clusterer NAME'. Exit code 3: a method failed, did not converge, or misses
+    proportional clusters by a row or more; the table states which.
 
-    With --path the table has a row for each tolerance: a group's share of a cluster may differ
-    from its share p of all rows between (1 - tolerance) p and p / (1 - tolerance). 'violation' is
-    by how many rows the worst cell misses that, 'gap' the certified part of the cost that whole
-    rows add at most; below 0 where labels gain by missing limits by a part of a row. With
-    --attributes separate that is asked of each sensitive column by itself.
+    With --path the table has a row for each tolerance: a group's share of a cluster is between
+    (1 - tolerance) p and p / (1 - tolerance), where p is its share of all rows. 'violation' is by
+    how many rows the worst cell misses these bounds, 'gap' the certified part of the cost that
+    whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
+    --attributes separate the bounds hold for each sensitive column by itself.
     """
     check_path_options(context, path, tolerances, options)
     run = Run(quiet)
@@ -117,12 +117,12 @@ def compare(
     if loaded.n_dropped:
         run.say(f"Left out: {count_rows(loaded.n_dropped)} with missing values.")
     if path:
-        outputs = {"picture": output, "table": table}
+        outputs = {"figure": output, "table": table}
         compare_path(run, source, loaded, options, tolerances, outputs, as_json, force)
         return
     records = _run_all(run, list(dict.fromkeys(methods)), loaded, options)
     _print(_summary(source, loaded, options, records, run), as_json)
-    # After the lines: whatever happens to the files, the results are there.
+    # After the lines, so that the results are printed even if a file cannot be written.
     write_records(run, _columns(records), table, force)
     if output is not None:
         _draw(run, records, output, force)
@@ -130,15 +130,15 @@ def compare(
 
 
 def _check_files(output, table):
-    """Refuse before the work what could not be drawn or written after it."""
+    """Raise an error before the work for what could not be drawn or written after it."""
     if table is not None:
         from fairanchor.tables._write import check_format
 
         check_format(table)
     if output is None:
         return
-    if not output.lower().endswith(PICTURES):
-        raise click.UsageError(f"-o {output}: expected a picture, {', '.join(PICTURES)}.")
+    if not output.lower().endswith(FIGURES):
+        raise click.UsageError(f"-o {output}: expected a figure, {', '.join(FIGURES)}.")
     from fairanchor._plots._style import import_matplotlib
 
     import_matplotlib()
@@ -163,7 +163,7 @@ def _summary(source, loaded, options, records, run):
 
 
 def _remark(record):
-    """What a reader must know of a method's figures, or nothing."""
+    """Why a method's figures are to be read with care, or nothing."""
     if "error" in record:
         return f"failed: {record['error']}"
     remarks = []
@@ -212,21 +212,21 @@ def _figures_line(record):
 def _draw(run, records, output, force):
     drawn = [record for record in records if "error" not in record]
     if not drawn:
-        run.say(f"No method succeeded: there is no picture {output}.")
+        run.say(f"No method succeeded: there is no figure {output}.")
         return
     with run.step("draw", f"Drawing {output}"):
-        _save_picture(drawn, output, force)
-    run.say(f"picture: {output}")
+        _save_figure(drawn, output, force)
+    run.say(f"figure: {output}")
 
 
-def _save_picture(records, output, force):
+def _save_figure(records, output, force):
     """Cost against balance of each method, plain k-means first: its cost counts as 1."""
-    from fairanchor.cli._pictures import save_figure
+    from fairanchor.cli._figures import save_figure
     from fairanchor.plotting import plot_comparison
 
     ordered = sorted(records, key=lambda record: record["method"] != PLAIN)
     results = [{"name": record["method"], **record} for record in ordered]
-    # Rows that are their own centres cost nothing, and nothing is a part of nothing.
+    # Rows that are their own centres cost nothing, and no cost is relative to that.
     reference = None if results[0]["cost"] > 0 else 1.0
     bound = records[0]["balance_bound"]
 

@@ -5,10 +5,11 @@ import warnings
 from contextlib import contextmanager
 
 from fairanchor.cli._common import measures_of
-from fairanchor.cli._fit import CLUSTERERS
+from fairanchor.cli._fit import CLUSTERERS, FAIR_KMEANS
 
 PLAIN, ALONE = "k-means", "fair k-means"
-METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS))
+ON_ANCHORS = tuple(f"anchors+{name}" for name in CLUSTERERS if name != FAIR_KMEANS)
+METHODS = (PLAIN, ALONE, *ON_ANCHORS)
 
 
 def warm_up(methods, seed):
@@ -17,7 +18,7 @@ def warm_up(methods, seed):
 
     data = make_zafar(400, variant="original", random_state=0)
     with warnings.catch_warnings():
-        # What these few rows give rise to says nothing about the user's.
+        # Warnings about these few rows are not about the user's.
         warnings.simplefilter("ignore")
         for method in methods:
             _fitted(_estimator(method, 2, seed, 1), data.data, data.sensitive_features)
@@ -26,7 +27,7 @@ def warm_up(methods, seed):
 def measured(method, loaded, n_clusters, seed, jobs):
     """One row of the comparison; a method that fails has its reason in place of figures.
 
-    Its warnings are in the row, and are given again with the method's name in front.
+    Its warnings are in the row, and are repeated with the method's name in front.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def measured(method, loaded, n_clusters, seed, jobs):
 
 
 def head_of_summary(source, loaded, options):
-    """What ``--json`` says of the table, whatever is compared on it."""
+    """Entries of ``--json`` about the table, whatever is compared on it."""
     return {
         "command": "compare",
         "input": source,
@@ -86,7 +87,7 @@ def write_records(run, columns, path, force):
 
 
 def is_unfair(record):
-    """Whether a method that promises proportional clusters misses them by a row or more."""
+    """Whether a method that guarantees proportional clusters misses them by a row or more."""
     return record["method"] != PLAIN and record.get("worst_violation", 0.0) >= 1.0
 
 
@@ -128,7 +129,7 @@ def _figures(estimator, loaded, n_clusters):
     grouping = loaded.grouping
     counts = count_cells(estimator.labels_, grouping.codes, n_clusters, len(grouping.names))
     proportional = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
-    # From exact proportion, and from what the method set itself as a target.
+    # From exact proportions, and from the method's own targets.
     missed = max(float(np.abs(counts - proportional).max()),
                  float(getattr(estimator, "worst_violation_", 0.0)))  # fmt: skip
     return {

@@ -1,4 +1,4 @@
-"""``fairanchor demo``: the main job on generated data, in a minute."""
+"""``fairanchor demo``: plain and fair k-means on generated data, in a minute."""
 
 import time
 
@@ -30,7 +30,7 @@ def demo(rows, clusters, seed, save, force, jobs):
     """
     from sklearn.cluster import KMeans
 
-    from fairanchor import AnchorFairClustering
+    from fairanchor import FairKMeans
     from fairanchor.datasets import make_zafar
 
     _check_save(save, force)
@@ -39,7 +39,7 @@ def demo(rows, clusters, seed, save, force, jobs):
     X, group = data.data, data.sensitive_features
     if save is not None:
         _save(save, X, group, force)
-    model = AnchorFairClustering(clusters, random_state=seed, n_jobs=jobs)
+    model = FairKMeans(clusters, random_state=seed, n_jobs=jobs)
     # The first fit of an installation compiles the kernels; they are kept on disk.
     model.fit(X[:2000], sensitive_features=group[:2000])
 
@@ -51,7 +51,7 @@ def demo(rows, clusters, seed, save, force, jobs):
     fair_seconds = time.perf_counter() - start
 
     _print_composition("Plain k-means", plain.labels_, group)
-    _print_composition("AnchorFairClustering", model.labels_, group)
+    _print_composition("FairKMeans", model.labels_, group)
     _print_comparison(X, group, plain, plain_seconds, model, fair_seconds)
 
 
@@ -93,7 +93,7 @@ def _print_comparison(X, group, plain, plain_seconds, model, fair_seconds):
     click.echo(f"\n{'':24}{'balance':>9}{'relative':>10}{'cost':>12}{'seconds':>9}")
     for title, labels, cost, seconds in [
         ("plain k-means", plain.labels_, plain.inertia_, plain_seconds),
-        ("AnchorFairClustering", model.labels_, model.inertia_, fair_seconds),
+        ("FairKMeans", model.labels_, model.inertia_, fair_seconds),
     ]:
         balance = balance_score(labels, sensitive_features=group)
         relative = relative_balance_score(labels, sensitive_features=group)
@@ -101,5 +101,5 @@ def _print_comparison(X, group, plain, plain_seconds, model, fair_seconds):
     click.echo(f"{'best possible balance':24}{best:9.4f}")
     click.echo(
         f"\nEvery cell is within {model.worst_violation_:.2f} rows of exact proportionality "
-        f"({model.n_iter_} sweeps of the anchor graph)."
+        f"({model.n_iter_} iterations)."
     )

@@ -13,7 +13,7 @@ EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 
 @contextmanager
 def errors_as_one_line():
-    """Run a command with the exit codes that the help promises."""
+    """Run a command with the exit codes of the help."""
     try:
         yield
     except KeyboardInterrupt:
@@ -62,4 +62,7 @@ def _one_line(error):
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, FileExistsError):
+        # The library names its parameter, the command line its option.
+        message = message.replace("force=True", "--force")
     return click.ClickException(printable(message) or type(error).__name__)

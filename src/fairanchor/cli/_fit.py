@@ -35,24 +35,65 @@ from fairanchor.cli._targets import (
     targets_options,
 )
 
-CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
+FAIR_KMEANS = "fair_kmeans"
+CLUSTERERS = (FAIR_KMEANS, "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
 ANCHORS = ("kmeans", "fdas", "das", "random")
+GRAPHS = ("local", "reconstruction")
 FAIRNESS = ("population", "anchors", "anchors_sized")
+# Options that only the anchor framework has, and what they are by default.
+FRAMEWORK = {"graph": GRAPHS[0], "anchors": ANCHORS[0], "n_anchors": "auto"}
+# Options of earlier versions, and what replaces them.
+REMOVED = {
+    "--refine": "--clusterer fair_kmeans, the default, iterates until it converges. To follow a "
+    "fit of the anchor framework, use FairKMeans(init=model.cluster_centers_) in Python.",
+    "--alpha": "--graph reconstruction chooses alpha by the data. To set it, use "
+    "AnchorFairClustering(graph=ReconstructionGraph(alpha=...)) in Python.",
+}
+# Numbers of a summary by the attributes that have them, if the estimator does.
+FIGURES = {
+    "lp_value": "lp_value_",
+    "mass_error": "mass_error_",
+    "duality_gap": "duality_gap_",
+    "assignment_gap": "assignment_gap_",
+    "n_iter": "n_iter_",
+}
 
 
-class NumberOrAuto(click.ParamType):
-    """A whole number of at least so much, or ``auto``."""
+class NumberOr(click.ParamType):
+    """A whole number of at least 1, or ``auto`` where that is a choice.
+
+    Parameters
+    ----------
+    no_auto : str, default=None
+        Why ``auto`` is not a choice.
+    """
 
     name = "number"
 
-    def __init__(self, least=1):
-        self.least = least
+    def __init__(self, no_auto=None):
+        self.no_auto = no_auto
 
     def convert(self, value, param, ctx):
         """Integer of the text, ``auto`` as it is."""
-        if value == "auto":
-            return value
-        return click.IntRange(min=self.least).convert(value, param, ctx)
+        if value != "auto":
+            return click.IntRange(min=1).convert(value, param, ctx)
+        if self.no_auto is not None:
+            self.fail(self.no_auto, param, ctx)
+        return value
+
+
+def removed_options(command):
+    """Options of earlier versions, which raise an error that names the new way."""
+    for name, instead in REMOVED.items():
+        command = click.option(
+            name, hidden=True, expose_value=False, callback=_no_longer, help=instead
+        )(command)
+    return command
+
+
+def _no_longer(context, parameter, value):
+    if value is not None:
+        raise click.UsageError(f"{parameter.opts[0]} does not exist any more: {parameter.help}")
 
 
 @click.command(
@@ -80,42 +121,53 @@ class NumberOrAuto(click.ParamType):
 )
 @click.option("--exclude", multiple=True, metavar="COLUMNS", help="Columns that are no features.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Copied to the output.")
-@click.option("--clusterer", type=click.Choice(CLUSTERERS), default=CLUSTERERS[0],
-              show_default=True, help="What labels the anchors.")  # fmt: skip
-@click.option("--anchors", type=click.Choice(ANCHORS), default=ANCHORS[0], show_default=True,
-              help="How the rows that stand for all are chosen.")  # fmt: skip
-@click.option("--n-anchors", type=NumberOrAuto(), default="auto", show_default=True,
-              help="Number of anchors; auto: 20 per group, at least 4 per cluster.")  # fmt: skip
+@click.option(
+    "--clusterer",
+    type=click.Choice(CLUSTERERS),
+    default=FAIR_KMEANS,
+    show_default=True,
+    help="fair_kmeans clusters all rows by fair k-means; any other clusters anchors, and the "
+    "anchor framework labels the rows.",
+)
+@click.option("--anchors", type=click.Choice(ANCHORS), show_default=FRAMEWORK["anchors"],
+              help="How the framework chooses anchors.")  # fmt: skip
+@click.option("--n-anchors", type=NumberOr(), show_default=FRAMEWORK["n_anchors"],
+              help="Number of anchors of the framework; auto: all rows up to 1,000, else 600, or "
+              "more for many groups or clusters.")  # fmt: skip
+@click.option("--graph", type=click.Choice(GRAPHS), show_default=FRAMEWORK["graph"],
+              help="How the framework connects rows to anchors: by distance, or as convex "
+              "combinations of anchors.")  # fmt: skip
 @click.option(
     "--fairness",
     type=click.Choice(FAIRNESS),
     default=FAIRNESS[0],
     show_default=True,
-    help="Every cluster mirrors the population, or each group is spread as its anchors are, "
-    "with their counts or fitted to the sizes in the data.",
+    help="Every cluster mirrors the population; or, with the framework, each group is spread as "
+    "its anchors are, with their counts or fitted to the sizes in the data.",
 )
 @click.option(
     "--tolerance",
     type=FiniteRange(min=0, max=1),
-    help="By how much shares may differ: 0 (the default, unless --targets has limits) not at all, "
-    "1 as they like.",
+    help="By how much shares may differ: 0 (the default, unless --targets has bounds) asks for "
+    "exact shares, 1 for nothing.",
 )
 @targets_options
-@click.option("--alpha", type=FiniteRange(min=0, min_open=True), default=10.0,
-              show_default=True, help="Ridge weight of the anchor graph.")  # fmt: skip
-@click.option("--refine", type=NumberOrAuto(0), default="auto", show_default=True,
-              help="Fair Lloyd steps after propagation; auto: 20 with fair_kmeans, none with "
-              "other clusterers.")  # fmt: skip
+@removed_options
 @click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
 @click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
               help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
-@click.option("--min-cluster-size", type=NumberOrAuto(), default="auto", show_default=True,
-              help="Least number of rows of a cluster.")  # fmt: skip
+@click.option(
+    "--min-cluster-size",
+    type=NumberOr(no_auto="there is no automatic minimum any more: give a number, or nothing."),
+    metavar="N",
+    help="Least number of rows of a cluster; by default none.",
+)
 @missing_option
 @table_options
 @click.option("--output", "-o", type=PATH,
               help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output.")  # fmt: skip
-@click.option("--soft", is_flag=True, help="Add the soft memberships to the labels.")
+@click.option("--soft", is_flag=True,
+              help="Add soft labels; only with the anchor framework.")  # fmt: skip
 @click.option(
     "--regret",
     is_flag=True,
@@ -133,21 +185,25 @@ def fit(source, output, model, report, as_json, force, quiet, **options):
     """Cluster the rows of INPUT so that every cluster mirrors the groups.
 
     INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
-    A folder of Parquet or Arrow files is read chunk by chunk, and its labels are a folder. Numeric
-    columns are standardised and text columns become columns of 0 and 1. Sensitive columns are
-    features only if --features names them.
+    A directory of Parquet or Arrow files is read chunk by chunk, and its labels are a directory.
+    Numeric columns are standardised and text columns become columns of 0 and 1. Sensitive columns
+    are features only if --features names them.
 
     The labels keep the order of the rows: the id, or the row's number from 0, and the column
     'cluster'. Without -o they go to standard output, unless --json, --model or --report asks for
     something else.
+
+    Exit code 3: the labels are written, but the fit did not converge, or a cell misses its target
+    by a row or more; the message states which.
     """
     if options["tolerance"] is None and options["targets"] is None:
         options["tolerance"] = 0.0
+    _complete_framework(options)
+    check_targets_options(options)
     if os.path.isdir(source):
         fit_folder(source, output, model, report, as_json, force, quiet, options)
         return
     check_no_engine(options)
-    check_targets_options(options)
     if output is None and not (as_json or model or report):
         output = "-"
     if as_json and output == "-":
@@ -194,27 +250,44 @@ def _check_request(output, report, options):
         )
 
 
-def new_estimator(preprocessing, options, fairness, tolerance):
-    """The estimator that was asked for."""
-    from fairanchor import AnchorFairClustering
+def _complete_framework(options):
+    """Fill in the options of the anchor framework; without it they raise an error."""
+    if options["clusterer"] != FAIR_KMEANS:
+        options |= {name: options[name] or default for name, default in FRAMEWORK.items()}
+        return
+    given = [f"--{name.replace('_', '-')}" for name in FRAMEWORK if options[name] is not None]
+    for name in FRAMEWORK:
+        del options[name]
+    if options["fairness"] != FAIRNESS[0]:
+        given.append(f"--fairness {options['fairness']}")
+    if options["soft"]:
+        given.append("--soft")
+    if given:
+        others = ", ".join(CLUSTERERS[2:])
+        raise click.UsageError(
+            f"{given[0]} needs the anchor framework: add --clusterer {CLUSTERERS[1]} (or "
+            f"{others}). --clusterer {FAIR_KMEANS}, the default, has neither anchors nor soft "
+            "labels."
+        )
 
-    return AnchorFairClustering(
-        options["n_clusters"],
-        clusterer=options["clusterer"],
-        anchors=options["anchors"],
-        n_anchors=options["n_anchors"],
-        fairness=fairness,
-        tolerance=tolerance,
-        attributes=options["attributes"],
-        alpha=options["alpha"],
-        refine=options["refine"],
-        # Soft memberships of all rows are to meet the targets as well.
-        graph_rows="all" if options["soft"] else "auto",
-        min_cluster_size=options["min_cluster_size"],
-        missing_groups=preprocessing.groups.missing,
-        n_jobs=options["jobs"],
-        random_state=options["seed"],
-    )
+
+def new_estimator(preprocessing, options, fairness, tolerance):
+    """The estimator that the options describe."""
+    from fairanchor import AnchorFairClustering, FairKMeans
+
+    parameters = {
+        "fairness": fairness,
+        "tolerance": tolerance,
+        "attributes": options["attributes"],
+        "min_cluster_size": options["min_cluster_size"],
+        "missing_groups": preprocessing.groups.missing,
+        "n_jobs": options["jobs"],
+        "random_state": options["seed"],
+    }
+    if options["clusterer"] == FAIR_KMEANS:
+        return FairKMeans(options["n_clusters"], **parameters)
+    parameters |= {name: options[name] for name in ("clusterer", *FRAMEWORK)}
+    return AnchorFairClustering(options["n_clusters"], **parameters)
 
 
 def _say_what_was_read(run, source, loaded):
@@ -234,11 +307,12 @@ def _say_what_was_read(run, source, loaded):
 
 
 def summary_of(source, loaded, estimator, options, run):
-    """What ``--json`` says about a run."""
+    """What ``--json`` prints about a run."""
     preprocessing = loaded.preprocessing
     unsaid = ("sensitive", "features", "exclude", "delimiter", "null_values", "id_column")
     return {
         "command": "fit",
+        "estimator": type(estimator).__name__,
         "input": source,
         "n_rows": loaded.n_rows,
         "n_rows_left_out": loaded.n_dropped,
@@ -253,16 +327,23 @@ def summary_of(source, loaded, estimator, options, run):
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
         **attributes_of(estimator),
-        "mass_error": estimator.mass_error_,
-        "duality_gap": estimator.duality_gap_,
-        "assignment_gap": estimator.assignment_gap_,
-        "n_anchors": len(estimator.anchors_),
-        "n_iter": estimator.n_iter_,
-        "n_graph_rows": estimator.n_graph_rows_,
+        **_figures_of(estimator),
         "parameters": {name: value for name, value in options.items() if name not in unsaid},
         "seconds": run.timings,
         "warnings": run.warnings,
     }
+
+
+def _figures_of(estimator):
+    """Numbers that only some estimators have."""
+    figures = {
+        name: getattr(estimator, attribute)
+        for name, attribute in FIGURES.items()
+        if hasattr(estimator, attribute)
+    }
+    if hasattr(estimator, "anchors_"):
+        figures["n_anchors"] = len(estimator.anchors_)
+    return figures
 
 
 def _write_labels(output, loaded, estimator, options, force):
@@ -293,7 +374,7 @@ def regret_of(X, labels, centers):
 
 def save(estimator, loaded, path, force):
     """Write the model file."""
-    from fairanchor._model_file import save_model
+    from fairanchor.persistence import save_model
 
     save_model(estimator, path, preprocessing=loaded.preprocessing, force=force)
 
@@ -316,18 +397,23 @@ def _write_report(path, source, loaded, estimator, options, run, force):
 
 
 def certificates_line(summary):
-    """How far the run is from what it was asked for, as one line of text."""
-    graph_rows, n_rows = summary["n_graph_rows"], summary["n_rows"] - summary["n_rows_left_out"]
-    sampled = f" (on {graph_rows:,} rows that stand for all)" if graph_rows < n_rows else ""
-    return (
-        f"certificates: farthest cell {summary['worst_violation']:.2f} rows off, assignment gap "
-        f"{summary['assignment_gap']:.2g}; anchor graph{sampled}: mass error "
-        f"{summary['mass_error']:.2g} rows, duality gap {summary['duality_gap']:.2g}"
+    """How far the labels are from the targets and from the optimum, as one line of text."""
+    line = (
+        f"certificates: worst violation {summary['worst_violation']:.2f} rows, assignment gap "
+        f"{summary['assignment_gap']:.2g}"
     )
+    if "lp_value" in summary:
+        line += f", linear program {summary['lp_value']:.6g}"
+    if "mass_error" in summary:
+        line += (
+            f"; anchor graph: mass error {summary['mass_error']:.2g} rows, duality gap "
+            f"{summary['duality_gap']:.2g}"
+        )
+    return line
 
 
 def finish(run, summary, outputs, as_json):
-    """Say what came out, and exit with the code that it deserves."""
+    """Print the result, and exit with the code that it deserves."""
     written = {what: path for what, path in outputs.items() if path is not None}
     run.say()
     for line in composition_lines(summary["counts"], summary["groups"]):
@@ -335,22 +421,38 @@ def finish(run, summary, outputs, as_json):
     run.say(f"\n{measures_line(summary)}")
     for line in attribute_lines(summary):
         run.say(line)
-    anchors = count_rows(summary["n_anchors"], "anchor")
-    run.say(f"cost {summary['cost']:.6g}, {anchors}, {sum(run.timings.values()):.1f} s")
+    n_anchors = summary.get("n_anchors")
+    anchors = "" if n_anchors is None else f"{count_rows(n_anchors, 'anchor')}, "
+    run.say(f"cost {summary['cost']:.6g}, {anchors}{sum(run.timings.values()):.1f} s")
     run.say(certificates_line(summary))
     for what, path in written.items():
         if path != "-":
             run.say(f"{what}: {path}")
     if as_json:
         print_json(summary | {"outputs": written})
-    missed = summary["worst_violation"] >= 1.0
-    if missed:
-        click.echo(f"A cell misses its target by {summary['worst_violation']:.1f} rows.", err=True)
-    if not summary["converged"]:
-        click.echo(
-            f"The anchor graph did not converge: its mass error is {summary['mass_error']:.1f} "
-            "rows. The table above counts the labels as they are; they are not the labels that "
-            "were asked for.",
-            err=True,
+    problems = _problems(summary)
+    for problem in problems:
+        click.echo(problem, err=True)
+    exit_with(NOT_CONVERGED if problems else 0)
+
+
+def _problems(summary):
+    """Why the exit code is 3; nothing if it is not."""
+    problems = []
+    if summary["worst_violation"] >= 1.0:
+        problems.append(
+            f"Target missed: the worst cell is {summary['worst_violation']:.1f} rows off."
         )
-    exit_with(NOT_CONVERGED if missed or not summary["converged"] else 0)
+    if not summary["converged"]:
+        iterations = f"Not converged after {count_rows(summary['n_iter'], 'iteration')}"
+        if "mass_error" in summary:
+            problems.append(
+                f"{iterations}: the mass error of the anchor graph is {summary['mass_error']:.1f} "
+                "rows. The table above counts the labels as they are."
+            )
+        else:
+            problems.append(
+                f"{iterations}: the cost was still falling. The table above counts the labels as "
+                "they are; a cheaper solution is likely."
+            )
+    return problems

@@ -1,7 +1,7 @@
-"""``fairanchor fit`` of a folder of Parquet or Arrow files, by one of three engines.
+"""``fairanchor fit`` of a directory of Parquet or Arrow files, by one of three engines.
 
 All read the same rows in the same order and give the same labels: ``memory`` reads all rows
-once, ``stream`` a chunk at a time in every pass, ``dask`` lets the workers of a cluster keep
+once, ``stream`` a chunk at a time in every pass, and with ``dask`` the workers of a cluster keep
 them.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 import click
 
 ENGINES = ("memory", "stream", "dask")
-# Options of `fit` that need all rows in memory, with what they are without being given.
+# Options of `fit` that a directory does not take, with their defaults.
 FOR_FILES_ONLY = {
     "id_column": None, "soft": False, "regret": False, "min_group_size": 0, "delimiter": None,
     "null_values": (), "attributes": "intersection", "targets": None,
@@ -47,22 +47,22 @@ class Bytes(click.ParamType):
 
 
 def engine_options(command):
-    """Options of a fit of a folder."""
+    """Options of a fit of a directory."""
     for option in reversed(
         [
             click.option("--engine", type=click.Choice(ENGINES),
-                         help="Of a folder: stream (default) reads chunks, memory all rows, dask "
-                         "uses a cluster. All give the same labels."),
+                         help="Of a directory: stream (default) reads chunks, memory all rows, "
+                         "dask uses a cluster. All give the same labels."),
             click.option("--scheduler", metavar="ADDRESS",
                          help="Of a Dask cluster; by default one is started here."),
             click.option("--workers", type=click.IntRange(min=1), metavar="N",
                          help="Of the Dask cluster that is started; by default one per core."),
             click.option("--memory-limit", type=Bytes(), metavar="SIZE",
-                         help="Such as 2GB: refuse a run that would need more; of the workers of "
+                         help="Such as 2GB: an error if the run would need more; of the workers of "
                          "a started cluster, together."),
-            click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
-                         help="Keep what was found out so far, a few kB."),
-            click.option("--resume", is_flag=True, help="Go on from --checkpoint."),
+            click.option("--checkpoint", type=click.Path(file_okay=False), metavar="DIRECTORY",
+                         help="Keep intermediate results, a few kB."),
+            click.option("--resume", is_flag=True, help="Continue from --checkpoint."),
         ]
     ):  # fmt: skip
         command = option(command)
@@ -70,17 +70,17 @@ def engine_options(command):
 
 
 def check_no_engine(options):
-    """Refuse options that are for a folder."""
+    """Raise an error for options that are for a directory."""
     for name in ("engine", "scheduler", "workers", "memory_limit", "checkpoint", "resume"):
         if options[name] not in (None, False, "memory"):
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is for a folder of Parquet or Arrow files, and INPUT "
-                "is a file."
+                f"--{name.replace('_', '-')} is for a directory of Parquet or Arrow files, and "
+                "INPUT is a file."
             )
 
 
 def fit_folder(folder, output, model, report, as_json, force, quiet, options):
-    """``fairanchor fit`` of a folder."""
+    """``fairanchor fit`` of a directory."""
     from fairanchor.cli._common import Run, check_outputs, show_source
     from fairanchor.cli._fit import finish, new_estimator, save, summary_of
     from fairanchor.rows._label_files import check_folder, check_names, write_label_files
@@ -90,7 +90,7 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
     run = Run(quiet)
     check_outputs(None, model, force=force, inputs=[folder])
     if output is None and not (model or as_json):
-        raise click.UsageError("Say where the labels go: -o FOLDER (or --model, or --json).")
+        raise click.UsageError("No output: expected -o DIRECTORY (or --model, or --json).")
     _check_apart({
         "INPUT": folder, "-o": output, "--checkpoint": options["checkpoint"], "--model": model,
     })  # fmt: skip
@@ -99,6 +99,7 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
     with cluster(options) as client:
         with run.step("read", f"Reading {show_source(folder)}"):
             files = learn_files(folder, options, client)
+            check_bounds(files, options)
             check_memory(files, options)
             if output is not None:
                 check_names([name for name, _ in files.parts])
@@ -120,7 +121,7 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
 
 
 class LearnedFiles:
-    """What a summary says about the input."""
+    """What a summary states about the input."""
 
     n_dropped = 0
 
@@ -130,7 +131,7 @@ class LearnedFiles:
 
 
 def _check_apart(places):
-    """Refuse to write into what is read, or into what is replaced as a whole."""
+    """Raise an error for outputs inside of the input, or of another output."""
     real = {name: os.path.realpath(path) for name, path in places.items() if path is not None}
     for name, path in real.items():
         for other, around in real.items():
@@ -140,44 +141,48 @@ def _check_apart(places):
                 and os.path.commonpath([path, around]) == around
             ):
                 raise click.UsageError(
-                    f"{name} {places[name]} is inside of {other} {places[other]}: what is read, "
-                    "written and kept must be in places of their own."
+                    f"{name} {places[name]} is inside of {other} {places[other]}: inputs, outputs "
+                    "and checkpoints need directories of their own."
                 )
 
 
 def check_request(output, report, options):
-    """Refuse what a folder cannot do, before any work."""
+    """Raise an error for what a directory does not take, before any work."""
     for name, default in FOR_FILES_ONLY.items():
         if options[name] != default:
             option = OPTION_NAMES.get(name, f"--{name.replace('_', '-')}")
-            raise click.UsageError(f"{option} is for a single file, and INPUT is a folder.")
+            raise click.UsageError(f"{option} is for a single file, and INPUT is a directory.")
     if report is not None:
         raise click.UsageError(
-            "--report is for a single file, and INPUT is a folder. 'fairanchor audit' makes one of "
-            "labels."
+            "--report is for a single file, and INPUT is a directory. 'fairanchor audit' writes "
+            "one for labels."
         )
     if set(options["missing"]) - {"error", "own-group"}:
         raise click.UsageError(
-            "--missing impute and --missing drop-rows are for a single file, and INPUT is a folder."
+            "--missing impute and --missing drop-rows are for a single file, and INPUT is a "
+            "directory."
         )
     if output == "-":
-        raise click.UsageError("Labels of a folder go to a folder: name it with -o.")
+        raise click.UsageError("Labels of a directory are a directory: name it with -o.")
     engine = options["engine"]
     for name in ("scheduler", "workers"):
         if options[name] is not None and engine != "dask":
             raise click.UsageError(f"--{name} is for --engine dask.")
     if options["scheduler"] is not None and options["workers"] is not None:
-        raise click.UsageError("--scheduler and --workers are both given: a cluster has its own.")
+        raise click.UsageError(
+            "--scheduler and --workers are both given: --workers is for a cluster that is started "
+            "here."
+        )
     if options["scheduler"] is not None and options["memory_limit"] is not None:
         raise click.UsageError("--memory-limit is for a cluster that is started here.")
     if options["resume"] and options["checkpoint"] is None:
-        raise click.UsageError("--resume needs --checkpoint, the folder to go on from.")
+        raise click.UsageError("--resume needs --checkpoint, the directory to continue from.")
     if options["checkpoint"] is not None and engine == "memory":
         raise click.UsageError("--checkpoint is for --engine stream and --engine dask.")
 
 
 def open_files(folder):
-    """The Parquet or Arrow files of a folder as a pyarrow dataset, in the order of their names."""
+    """The Parquet or Arrow files of a directory as a pyarrow dataset, by the order of names."""
     import pyarrow.dataset as ds
 
     paths = []
@@ -206,7 +211,7 @@ def _kind(path):
 
 @contextmanager
 def cluster(options):
-    """A client of the cluster that was asked for; None without ``--engine dask``."""
+    """A client of the Dask cluster; None without ``--engine dask``."""
     if options["engine"] != "dask":
         yield None
         return
@@ -235,8 +240,22 @@ def cluster(options):
         yield client
 
 
+def check_bounds(files, options):
+    """Raise an error for constraints that need all rows in memory, where they are in chunks."""
+    from fairanchor.rows import _chunks
+
+    if options["engine"] == "memory" or files.n_rows <= _chunks.CHUNK_ROWS:
+        return
+    for name in ("tolerance", "min_cluster_size"):
+        if options[name]:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} needs all rows in memory, and INPUT has "
+                f"{files.n_rows:,}: add --engine memory."
+            )
+
+
 def check_memory(files, options):
-    """Refuse a limit that these rows would break."""
+    """Raise an error for a memory limit that these rows would exceed."""
     from fairanchor.rows import _chunks
 
     limit = options["memory_limit"]
@@ -259,7 +278,7 @@ def check_memory(files, options):
 
 
 def learn_files(folder, options, client):
-    """The table behind a folder, with its preprocessing.
+    """The table in a directory's files, with its preprocessing.
 
     Returns
     -------
@@ -312,7 +331,7 @@ def _statistics(files, spans, number):
 
 
 def fit_files(files, estimator, options, client, progress):
-    """Fit an estimator by the engine that was asked for.
+    """Fit an estimator by the chosen engine.
 
     Returns
     -------

@@ -6,7 +6,7 @@ import click
 
 from fairanchor.cli._common import NOT_CONVERGED, exit_with, print_json, print_result, show_name
 from fairanchor.cli._comparison import head_of_summary, named_columns, named_groups, write_records
-from fairanchor.cli._targets import refuse_merged_attributes
+from fairanchor.cli._targets import check_merged_attributes
 
 # Part of the cost within which cost and bound differ by rounding only.
 ROUNDING = 1e-12
@@ -14,7 +14,7 @@ HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "
 
 
 def check_path_options(context, path, tolerances, options):
-    """Refuse options that contradict ``--path``, naming both."""
+    """Raise an error for options that contradict ``--path``, naming both."""
     given = context.get_parameter_source("methods") is click.core.ParameterSource.COMMANDLINE
     if path and given:
         raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
@@ -25,11 +25,11 @@ def check_path_options(context, path, tolerances, options):
             "--attributes separate needs --path: methods are compared by the combinations of all "
             "sensitive columns."
         )
-    refuse_merged_attributes(options)
+    check_merged_attributes(options)
 
 
 def compare_path(run, source, loaded, options, tolerances, outputs, as_json, force):
-    """Fair k-means for each tolerance: a table, the files asked for, and the exit code."""
+    """Fair k-means for each tolerance: a table, the output files, and the exit code."""
     from fairanchor._fairness_path import TOLERANCES
 
     start = time.perf_counter()
@@ -47,13 +47,28 @@ def compare_path(run, source, loaded, options, tolerances, outputs, as_json, for
         print_json(summary)
     else:
         print_result(_lines(path, suggested))
-    # After the lines: whatever happens to the files, the results are there.
+    # After the lines, so that the results are printed even if a file cannot be written.
     write_records(run, path.table, outputs["table"], force)
-    if outputs["picture"] is not None:
-        with run.step("draw", f"Drawing {outputs['picture']}"):
-            _save_picture(path, outputs["picture"], force)
-        run.say(f"picture: {outputs['picture']}")
-    exit_with(NOT_CONVERGED if any(r["violation"] >= 1.0 for r in path.records) else 0)
+    if outputs["figure"] is not None:
+        with run.step("draw", f"Drawing {outputs['figure']}"):
+            _save_figure(path, outputs["figure"], force)
+        run.say(f"figure: {outputs['figure']}")
+    problems = _problems(path)
+    for problem in problems:
+        click.echo(problem, err=True)
+    exit_with(NOT_CONVERGED if problems else 0)
+
+
+def _problems(path):
+    """Why the exit code is 3; nothing if it is not."""
+    missed = [f"{r['tolerance']:g}" for r in path.records if r["violation"] >= 1.0]
+    stopped = [f"{r['tolerance']:g}" for r in path.records if not r["converged"]]
+    problems = []
+    if missed:
+        problems.append(f"Bounds missed by a row or more: tolerance {', '.join(missed)}.")
+    if stopped:
+        problems.append(f"Not converged: tolerance {', '.join(stopped)}.")
+    return problems
 
 
 def _suggested(run, path):
@@ -105,12 +120,12 @@ def _lines(path, suggested):
         )
     if titles:
         lines.append(
-            "Columns called like sensitive ones have their relative balance, the others are of "
+            "Columns named like sensitive ones have their relative balance; the others are about "
             "the worst of them."
         )
     if any(_gap(record) < 0.0 for record in path.records):
         lines.append(
-            "A gap below 0: labels that miss limits by a part of a row cost less than any within "
+            "A gap below 0: labels that miss bounds by a part of a row cost less than any within "
             "them, for the same centres."
         )
     if suggested is not None:
@@ -119,14 +134,14 @@ def _lines(path, suggested):
 
 
 def _gap(record):
-    """Part of the cost that labels within the limits could save at most; less than 0 if none."""
+    """Part of the cost that labels within the bounds could save at most; below 0 if none."""
     cost = record["cost"]
     gap = (cost - record["lp_value"]) / cost if cost > 0 else 0.0
     return gap if abs(gap) > ROUNDING else 0.0
 
 
 def _suggestion(suggested, loosest):
-    of = "no limit" if loosest == 1.0 else "the loosest one here"
+    of = "no constraint" if loosest == 1.0 else "the loosest one here"
     if suggested == loosest:
         found = f"No tighter tolerance costs at most 5% more than {loosest:g} ({of})"
     else:
@@ -137,8 +152,8 @@ def _suggestion(suggested, loosest):
     return f"{found}: a reading of the curve, not advice."
 
 
-def _save_picture(path, output, force):
-    from fairanchor.cli._pictures import save_figure
+def _save_figure(path, output, force):
+    from fairanchor.cli._figures import save_figure
     from fairanchor.plotting import plot_fairness_path
 
     save_figure(lambda ax: plot_fairness_path(path, ax=ax), output, force, salt="path")

@@ -35,7 +35,8 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
 @click.option("--output", "-o", type=PATH,
               help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output.")  # fmt: skip
 @click.option("--id", "id_column", metavar="COLUMN", help="Copied to the output.")
-@click.option("--soft", is_flag=True, help="Add the soft memberships to the labels.")
+@click.option("--soft", is_flag=True,
+              help="Add soft labels; only for models of the anchor framework.")  # fmt: skip
 @click.option(
     "--regret",
     is_flag=True,
@@ -46,8 +47,8 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
     type=click.Choice(["error", "blind"]),
     default="error",
     show_default=True,
-    help="Groups the model has not seen, or no groups: refuse them, or use the population's "
-    "average prices.",
+    help="Groups that the model has not seen, or no groups: raise an error, or use the "
+    "population's average prices.",
 )
 @missing_option
 @table_options
@@ -59,8 +60,8 @@ def predict(model, source, output, as_json, force, quiet, **options):
 
     INPUT needs the columns that the model was fitted to, the sensitive ones included: a row's
     cluster depends on its group. With --unknown-groups blind it may lack all sensitive columns;
-    then sizes are printed. Rows are labelled one by one; that the composition of new rows is fair
-    as well is likely, not guaranteed, so it is printed.
+    then sizes are printed. Rows are labelled one by one: a fair composition of new rows is likely,
+    not guaranteed, so it is printed.
 
     The labels go to standard output without -o, unless --json asks for the summary there.
     """
@@ -96,19 +97,25 @@ def predict(model, source, output, as_json, force, quiet, **options):
 
 
 def _load_model(path, options):
-    from fairanchor._model_file import load_model
+    from fairanchor.persistence import load_model
     from fairanchor.tables._load import check_id_name
 
     estimator = load_model(path)
     if estimator.preprocessing_ is None:
         raise ValueError(
-            f"{path} does not say how a table's columns become its {estimator.n_features_in_} "
-            "features: it was saved from Python without preprocessing. Use it from there, with "
-            "fairanchor.load_model."
+            f"{path} does not have the preprocessing from a table's columns to its "
+            f"{estimator.n_features_in_} features: it was saved from Python without preprocessing. "
+            "Use it there, with fairanchor.load_model."
+        )
+    if options["soft"] and not hasattr(estimator, "predict_proba"):
+        raise click.UsageError(
+            f"--soft: {path} is a model of {type(estimator).__name__}, which has no soft labels. "
+            "'fairanchor fit --clusterer spfc' and the other clusterers of the anchor framework "
+            "have."
         )
     check_id_name(
         options["id_column"],
-        estimator.n_clusters,
+        len(estimator.cluster_centers_),
         soft=options["soft"],
         regret=options["regret"],
     )
@@ -134,7 +141,7 @@ def _load(source, estimator, options):
 
 
 def _warn_of_similar(table, sensitive):
-    """A column that is spelled otherwise would go unused."""
+    """Warn of columns whose names are similar, since they are not used."""
     import warnings
 
     from fairanchor.exceptions import FairnessWarning
@@ -151,7 +158,7 @@ def _warn_of_similar(table, sensitive):
 
 
 def _unknown_groups(loaded, estimator):
-    """Rows of each group that the model does not have; refused unless they may be blind."""
+    """Rows of each group that the model does not have; an error unless they may be blind."""
     from fairanchor.clusterers._attribute_report import unseen_combinations
 
     if loaded.grouping is None:
@@ -225,7 +232,7 @@ def _summary(source, model, loaded, estimator, labels, unknown, run):
         "n_rows": loaded.n_rows,
         "n_rows_left_out": loaded.n_dropped,
         "n_rows_blind": blind,
-        "sizes": np.bincount(labels, minlength=estimator.n_clusters),
+        "sizes": np.bincount(labels, minlength=len(estimator.cluster_centers_)),
         **_composition(loaded.grouping, estimator, labels),
         "seconds": run.timings,
         "warnings": run.warnings,
@@ -241,7 +248,7 @@ def _composition(grouping, estimator, labels):
     known = [name for name in estimator.groups_ if name in grouping.names]
     names = [*known, *(name for name in grouping.names if name not in known)]
     codes = grouping.codes_among(names)
-    counts = count_cells(labels, codes, estimator.n_clusters, len(names))
+    counts = count_cells(labels, codes, len(estimator.cluster_centers_), len(names))
     return {
         "groups": names,
         "counts": counts,
@@ -284,7 +291,7 @@ def _say_blind(run, summary, estimator, unknown):
         columns = ", ".join(map(show_name, estimator.preprocessing_.groups.columns))
         run.say(
             f"\nLabelled without groups, by average prices: {number}. The input does not have "
-            f"{columns}, so that the composition of the clusters is not known."
+            f"{columns}, so the composition of the clusters is not known."
         )
     elif unknown:
         by_column = unseen_values(estimator, unknown)

@@ -1,9 +1,8 @@
-"""``--targets`` and ``--attributes`` of fit and audit: shares, limits and sizes in a file.
+"""``--targets`` and ``--attributes`` of fit and audit: shares, bounds and sizes in a file.
 
 A file of targets is a table (CSV), or a list of objects (JSON) with the same names. The columns
-called like the sensitive ones say which group a line is about, ``cluster`` which cluster; empty
-means all. ``share``, ``lower`` and ``upper`` are of a group, ``min_size`` and ``max_size`` of a
-cluster.
+named like the sensitive ones give the group of a line, ``cluster`` its cluster; empty means all.
+``share``, ``lower`` and ``upper`` are of a group, ``min_size`` and ``max_size`` of a cluster.
 """
 
 import json
@@ -28,16 +27,16 @@ def attributes_option(command):
 
 
 def targets_options(command):
-    """Options that say what is asked of the clusters besides mirroring all groups."""
+    """Options for constraints other than clusters that mirror all groups."""
     command = click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
-                           help="Shares, limits and sizes of your own, .csv or .json: columns "
+                           help="Shares, bounds and sizes, .csv or .json: columns "
                            "named like the sensitive ones, cluster, share, lower, upper, "
                            "min_size, max_size; an empty cluster means all.")(command)  # fmt: skip
     return attributes_option(command)
 
 
-def refuse_merged_attributes(options):
-    """Refuse to merge small combinations where each column is an attribute by itself."""
+def check_merged_attributes(options):
+    """Raise an error for merged combinations where each column is an attribute by itself."""
     if options["attributes"] == "separate" and options["min_group_size"] > 1:
         raise click.UsageError(
             "--min-group-size merges combinations of columns, and --attributes separate has none."
@@ -45,14 +44,22 @@ def refuse_merged_attributes(options):
 
 
 def check_targets_options(options):
-    """Refuse options that contradict each other, naming both."""
-    refuse_merged_attributes(options)
+    """Raise an error for options that contradict each other, naming both."""
+    check_merged_attributes(options)
+    fairness = options.get("fairness", "population")
+    if options.get("min_cluster_size") is not None and fairness != "population":
+        raise click.UsageError(
+            f"--min-cluster-size and --fairness {fairness} both determine the sizes of the "
+            "clusters."
+        )
     if options["targets"] is None:
         return
-    fairness = options.get("fairness", "population")
     if fairness != "population":
+        raise click.UsageError(f"--targets and --fairness {fairness} both determine the shares.")
+    if options.get("min_cluster_size") is not None:
         raise click.UsageError(
-            f"--targets and --fairness {fairness} both say which shares are asked for."
+            "--min-cluster-size and --targets: state the minimum in the column min_size of the "
+            "file."
         )
     if not options["targets"].lower().endswith((".csv", ".json")):
         raise click.UsageError(f"--targets {options['targets']}: expected a .csv or a .json file.")
@@ -113,7 +120,7 @@ def sensitive_columns(loaded, options):
 
 
 def attributes_of(estimator):
-    """What a summary says of separate attributes; nothing if there are none."""
+    """Entries of a summary for separate attributes; nothing if there are none."""
     tables = getattr(estimator, "attribute_counts_", None)
     if tables is None:
         return {}
@@ -133,11 +140,11 @@ def attributes_of(estimator):
 
 
 def attributes_of_new(estimator, names, counts):
-    """What a summary says of separate attributes of new rows; nothing if there are none.
+    """Entries of a summary for separate attributes of new rows; nothing if there are none.
 
     Parameters
     ----------
-    estimator : AnchorFairClustering
+    estimator : FairKMeans or AnchorFairClustering
         Fitted.
     names : list
         Of the groups, those that are combinations as tuples.
@@ -193,7 +200,7 @@ def _json_records(path):
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError(
             f'{path} should hold a list of objects such as {{"sex": "f", "lower": 0.3}}, one for '
-            "each limit."
+            "each bound."
         )
     return [{k: v for k, v in record.items() if v is not None} for record in records]
 
@@ -218,7 +225,7 @@ def _add(tables, record, where):
 
 @dataclass
 class _Asked:
-    """What a file asks for, of the groups of one attribute.
+    """The targets of a file, for the groups of one attribute.
 
     Attributes
     ----------
@@ -252,7 +259,7 @@ class _Asked:
             raise ValueError(f"{where} has {wrong[0]!r}, but is about {what}.")
         given = {kind: _number(record[kind], kind, where) for kind in kinds if kind in record}
         if not given:
-            raise ValueError(f"{where} asks for nothing: expected {', '.join(kinds)}.")
+            raise ValueError(f"{where} has no target: expected {', '.join(kinds)}.")
         for kind, value in given.items():
             values, of = self.sizes, ""
             if is_about_group:
@@ -282,7 +289,7 @@ class _Asked:
         absent = [column for column in self.columns if column not in record]
         if absent:
             raise ValueError(
-                f"{where} does not say the value of {absent[0]!r}: groups are combinations of "
+                f"{where} lacks a value of {absent[0]!r}: groups are combinations of "
                 f"{', '.join(self.columns)}."
             )
         parts = tuple(record[column] for column in self.columns)
@@ -306,18 +313,20 @@ class _Asked:
                 )
         asked = {PARAMETERS.get(kind, kind): self._table(kind) for kind in self.shares}
         for kind, values in self.sizes.items():
-            no_limit = 0.0 if kind == "min_size" else float(self.n_rows)
-            asked[kind] = _same_for_all([no_limit if v is None else v for v in values])
+            no_bound = 0.0 if kind == "min_size" else float(self.n_rows)
+            asked[kind] = _same_for_all([no_bound if v is None else v for v in values])
+        targets = FairnessTargets(tolerance=tolerance, **asked)
         try:
-            return FairnessTargets(tolerance=tolerance, **asked)
+            targets._check_parameters()
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
+        return targets
 
     def _table(self, kind):
-        """Shares by group; where nothing is asked for, what every cluster has."""
-        no_limit = 1.0 if kind == "upper" else 0.0
+        """Shares by group; without a bound, the one that every cluster satisfies."""
+        no_bound = 1.0 if kind == "upper" else 0.0
         table = {
-            name: [no_limit if value is None else value for value in values]
+            name: [no_bound if value is None else value for value in values]
             for name, values in self.shares[kind].items()
         }
         if all(len(set(values)) == 1 for values in table.values()):

@@ -7,6 +7,7 @@ import numpy as np
 
 from fairanchor._attributes import Attributes
 from fairanchor._groups import encode_names
+from fairanchor._shared_state import users_stacklevel
 from fairanchor.assignment._share_limits import ShareLimits
 from fairanchor.exceptions import FairnessWarning
 
@@ -33,8 +34,8 @@ class AttributeReport:
     prices: list
 
     @classmethod
-    def of(cls, rule, attributes, counts, result):
-        """Of the counts of all rows, by a rule and what was found within it.
+    def of(cls, rule, attributes, counts, prices):
+        """Of the counts of all rows, by a rule.
 
         Parameters
         ----------
@@ -42,10 +43,9 @@ class AttributeReport:
         attributes : Attributes or None
         counts : ndarray of shape (n_clusters, n_groups)
             Groups in canonical order.
-        result : object
-            With an ``assignment``, if limits were asked for.
+        prices : list of ndarray
+            Of each attribute; none if there is only one.
         """
-        prices = getattr(getattr(result, "assignment", None), "attribute_prices", [])
         tables = rule.margins(counts)
         if rule.joint is None and attributes is not None:
             # A single column, whose sorted names are in another order than the codes.
@@ -78,11 +78,11 @@ class AttributeReport:
             pairs = zip(self.attributes.titles, self.violations, strict=True)
             by_attribute = f" ({', '.join(f'{title!r}: {v:.3g}' for title, v in pairs)})"
         warnings.warn(
-            f"Not all limits could be met in whole rows: the worst cell misses its limit by "
+            f"Not all bounds could be met in whole rows: the worst cell misses its bound by "
             f"{max(self.violations):.3g} rows{by_attribute}, which is the least that was found. "
-            "Several attributes, or limits that differ between clusters, can leave rows over.",
+            "Several attributes, or bounds that differ between clusters, can leave rows over.",
             FairnessWarning,
-            stacklevel=3,
+            stacklevel=users_stacklevel(),
         )
 
 

@@ -51,10 +51,11 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         groups = check_groups(sensitive_features, len(X))
         return X, groups, check_weights(sample_weight, X)
 
-    def _store_labels(self, labels, groups, weights=None):
+    def _store_labels(self, labels, groups, weights=None, n_clusters=None):
         """Set ``labels_``, ``groups_``, ``counts_`` and ``balance_``."""
         self.labels_ = np.asarray(labels, dtype=np.int32)
-        counts = count_cells(self.labels_, groups.codes, self.n_clusters, groups.n_groups, weights)
+        n_clusters = self.n_clusters if n_clusters is None else n_clusters
+        counts = count_cells(self.labels_, groups.codes, n_clusters, groups.n_groups, weights)
         self.groups_ = groups.public_names
         self.counts_ = groups.to_public(counts)
         self.balance_ = balance_of_table(counts)

@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
+from fairanchor._attributes import column_titles
 from fairanchor._groups import check_attributes
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
@@ -37,8 +38,8 @@ class BoundedFairAssignment(FairClusterer):
     own, each with its bounds, and *not* their intersection: a row is in one group of each.
 
     *Guaranteed for the labels*, with D attributes: no bound is missed by 4 D + 4 rows or
-    more (``violation_`` is what was found, commonly below 3 rows), and ``inertia_`` is at most
-    ``lp_value_``, the smallest cost that any labels *within* the bounds could have with these
+    more (``worst_violation_`` is what was found, commonly below 3 rows), and ``inertia_`` is at
+    most ``lp_value_``, the smallest cost that any labels *within* the bounds could have with these
     centres. With ``sample_weight`` all counts are sums of weights and the bound is 4 D + 4
     times the largest weight. Should an empty cluster have to be filled afterwards, or the
     bound be missed for numerical reasons, a ``FairnessWarning`` says so.
@@ -79,7 +80,7 @@ class BoundedFairAssignment(FairClusterer):
         Cost of the labels with these centres, a maximum for k-center.
     lp_value_ : float
         Optimal value of the linear program, the radius for k-center.
-    violation_ : float
+    worst_violation_ : float
         By how many rows (or weight) the worst cell misses its bound; 0 if none does.
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, of the intersection (tuples) if there are several columns.
@@ -87,8 +88,8 @@ class BoundedFairAssignment(FairClusterer):
         Rows, or their weight, in each cluster and group.
     balance_ : float
         Smallest group over largest group in the worst cluster, from ``counts_``.
-    attribute_groups_, attribute_counts_ : list of ndarray
-        Names and table of each column.
+    attribute_groups_, attribute_counts_ : dict
+        By the name of the column (or its number): names of its groups, and rows in each cell.
     n_iter_ : int
         Iterations of the search for the centres.
     n_features_in_ : int
@@ -182,7 +183,8 @@ class BoundedFairAssignment(FairClusterer):
         self.lp_value_ = value / unit
         labels, n_filled = fill_empty_clusters(X * scale, labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
-        self._store_attributes(attributes, limits, row_weights, weights is None, n_filled)
+        titles = column_titles(sensitive_features, len(attributes))
+        self._store_attributes(attributes, titles, limits, row_weights, weights is None, n_filled)
         used = cost[np.arange(len(X)), self.labels_]
         if self.objective == "kcenter":
             self.inertia_ = float(used[row_weights > 0].max()) / unit
@@ -222,28 +224,30 @@ class BoundedFairAssignment(FairClusterer):
         self.n_iter_ = model.n_iter_
         return model.cluster_centers_
 
-    def _store_attributes(self, attributes, limits, row_weights, unweighted, n_filled):
-        """Set the tables per attribute and ``violation_``; warn if the promise is not met."""
+    def _store_attributes(self, attributes, titles, limits, row_weights, unweighted, n_filled):
+        """Set the tables per attribute and ``worst_violation_``; warn if the promise is not met."""
         tables = [
             count_cells(self.labels_, a.codes, self.n_clusters, a.n_groups, row_weights)
             for a in attributes
         ]
-        self.violation_ = max(map(worst_violation, tables, limits))
+        self.worst_violation_ = max(map(worst_violation, tables, limits))
         self._asked_limits = [
             ShareLimits.of_shares(*map(a.to_public, own), self.n_clusters)
             for a, own in zip(attributes, limits, strict=True)
         ]
         if unweighted:
             tables = [table.astype(np.int64) for table in tables]
-        self.attribute_groups_ = [a.public_names for a in attributes]
-        self.attribute_counts_ = [
-            a.to_public(table) for a, table in zip(attributes, tables, strict=True)
-        ]
+        pairs = list(zip(titles, attributes, strict=True))
+        self.attribute_groups_ = {title: a.public_names for title, a in pairs}
+        self.attribute_counts_ = {
+            title: a.to_public(table) for (title, a), table in zip(pairs, tables, strict=True)
+        }
         promised = (4 * len(attributes) + 4) * row_weights.max()
-        if n_filled or self.violation_ >= promised:
+        if n_filled or self.worst_violation_ >= promised:
             warnings.warn(
-                f"A bound is missed by {self.violation_:g} rows (in weight); {n_filled} empty "
-                f"clusters had to be filled. Below {promised:g} was to be expected.",
+                f"A bound is missed by {self.worst_violation_:g} rows (in weight); {n_filled} "
+                "empty clusters had to be filled. The algorithm guarantees less than "
+                f"{promised:g}.",
                 FairnessWarning,
                 stacklevel=3,
             )

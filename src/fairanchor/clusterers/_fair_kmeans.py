@@ -1,42 +1,48 @@
 """Fair k-means: Lloyd's algorithm whose assignment step is exact and fair."""
 
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array
 
-from fairanchor._attributes import Attributes
-from fairanchor._scaling import power_of_two_scale
-from fairanchor._sensitive_names import store_titles, titles_at_fit
-from fairanchor._shared_state import with_one_blas_thread
-from fairanchor._sklearn_compat import Interval, StrOptions, check_weights, fit_context
-from fairanchor.assignment._limit_rule import proportional_rule
-from fairanchor.clusterers._attribute_report import AttributeReport, public_limits
-from fairanchor.clusterers._base import (
-    FairClusterer,
-    check_rows,
-    fill_empty_clusters,
-    known_codes,
-)
+from fairanchor._constraint import check_request, constraint_of, is_bounds
+from fairanchor._fairness_targets import FairnessTargets
+from fairanchor._sampling import spread_sample, spread_sample_by_weight
+from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
+from fairanchor.assignment._assign import Assigned
+from fairanchor.clusterers._base import fill_empty_clusters
 from fairanchor.clusterers._fair_lloyd import (
+    CenterScorer,
     Settled,
     cost_of,
-    distances_to,
+    means_of,
+    plain_lloyd,
 )
+from fairanchor.clusterers._large_scale import LargeScaleClusterer
+from fairanchor.clusterers._lloyd_in_chunks import fair_lloyd_in_chunks, means_in_chunks
 from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
-from fairanchor.clusterers._starts import cheapest_different, competing_rows, starting_centers
+from fairanchor.clusterers._weighted_rows import warn_about_small_groups
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryRows, distinct_rows, stand_in_samples
 
-# Distinct rows up to which all starts are followed to the end, and how many beyond.
-EXACT_ROWS = 2_000
+# Rows from which seeds are drawn.
+SEEDING_ROWS = 20_000
+# Runs of plain k-means by the largest number of clusters for which so many are made: with many
+# clusters runs differ little, and each takes long.
+PLAIN_RUNS = {20: 10, 50: 4}
+# Number of runs with the least fair cost by fractional labels that are continued. That cost is an
+# estimate: its best run was the best in the end on most tables, not on all.
 N_FINALISTS = 3
+# Rows on which starts are compared, and where each step is a linear program. Fewer than 20,000
+# chose worse starts on some tables.
+COMPETING_ROWS, COMPETING_ROWS_WITHIN = 20_000, 4_000
 
 
-class FairKMeans(FairClusterer):
+class FairKMeans(LargeScaleClusterer):
     """k-means whose clusters all mirror the population's groups, exactly or up to a tolerance.
 
     Minimises, over labels and centres::
@@ -52,29 +58,34 @@ class FairKMeans(FairClusterer):
 
     Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
     and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
-    the cells are met up to the largest weight among a few rows. With a tolerance a cell misses
-    its limits by less than one row, and by none if whole numbers near the linear program's solution
-    allow it; ``worst_violation_`` says what was found. With ``attributes="separate"`` no violation
-    is promised beforehand (nearly always it is below one row), it is reported, and warned about
-    from one row on. The cost of an iteration is linear in the number of rows.
+    the cells are met up to the largest weight among a few rows. With a tolerance or bounds a cell
+    misses them by less than one row, and by none if whole numbers near the linear program's
+    solution allow it; ``worst_violation_`` reports what was found. With
+    ``attributes="separate"`` no violation is guaranteed beforehand (nearly always it is below
+    one row), and a warning reports one of a row or more. The cost of an iteration is linear in
+    the number of rows.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    init : {"k-means", "k-means++", "random"} or array of shape (n_clusters, n_features), \
-default="k-means"
-        Where the fair iterations start: at the centres of plain k-means (the best different
-        ones of at least ten runs), at its seeds, at random rows, or at given centres.
-    n_init : int, default=10
-        Number of starts, of which the cheapest is kept; one if ``init`` is an array. With
-        weights, or beyond 2,000 distinct rows, they compete with fractional assignments, on
-        large data on a sample, and the three best, on large data the best, are followed with
-        whole ones.
+    init : {"k-means", "k-means++", "random"}, array-like or fitted estimator, default="k-means"
+        Where the fair iterations start: at the centres of plain k-means, at its seeds, at random
+        rows, at given centres of shape (n_clusters, n_features), at the means of given labels of
+        shape (n_samples,), or at the ``cluster_centers_`` of a fitted estimator.
+    n_init : int or "auto", default="auto"
+        ``"auto"``: several runs of plain k-means (ten for up to 20 clusters) are compared by
+        their fair cost, on a sample of large tables, and the best few are followed. An integer
+        repeats the fair fit that often, from different starts, and keeps the cheapest. Ignored if
+        ``init`` holds centres or labels.
     max_iter : int, default=100
         Largest number of times that the centres move.
     tol : float, default=1e-4
         The iterations end when the cost falls by less than this part of itself.
+    fairness : "population", array of shape (n_clusters, n_groups), or FairnessTargets, \
+default="population"
+        What is asked for: every cluster mirrors the population, a table of sample counts, or
+        bounds on shares and sizes (with separate attributes a list, one for each column).
     tolerance : float in [0, 1], default=0.0
         By how much a group's share of a cluster may differ from its share pi of the data: it is in
         ``[(1 - tolerance) pi, pi / (1 - tolerance)]``. 0 asks for exact proportions, 1 for
@@ -82,6 +93,13 @@ default="k-means"
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
         combinations, or each is an attribute that the clusters mirror by itself.
+    min_cluster_size : float, default=None
+        Least number of rows (weight) of a cluster; short for ``FairnessTargets(min_size=...)``.
+    missing_groups : {"error", "own_group"}, default="error"
+        What missing values of ``sensitive_features`` mean.
+    unknown_groups : {"error", "blind"}, default="error"
+        What `predict` does with a group that `fit` has not seen: raise an error, or use the
+        population's average prices.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -90,25 +108,31 @@ default="k-means"
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row.
+        Cluster of each row. Not set if X is a dataset or Dask collection with more than 2**20
+        rows; use `iter_labels` or `write_labels`.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centres to which the labels are the best fair assignment.
     assignment_prices_ : ndarray of shape (n_clusters, n_groups)
-        A row of group r is in the cluster with the least squared distance minus price.
+        Dual variables: a row of group r is in the cluster with the least squared distance minus
+        price.
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of the tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, and the exactly proportional number; with a tolerance or separate
-        attributes, the numbers that were chosen within the limits.
+        Rows in each cell, and the exactly proportional number; with a tolerance, bounds or
+        separate attributes, the numbers that were chosen within them.
     worst_violation_ : float
-        By how many rows (how much weight) the worst cell misses its limits.
+        By how many rows (how much weight) the worst cell misses what was asked for.
     lp_value_ : float
-        Certified: no labels within the limits, fractional ones included, cost less for these
-        centres. ``inertia_ - lp_value_`` is what whole rows cost at most; it is negative where
-        labels gain by missing limits by a part of a row.
+        No labels that satisfy the constraint, fractional ones included, cost less for these
+        centres. ``inertia_ - lp_value_`` is at least what whole rows cost; it is negative where
+        labels gain by missing bounds by a part of a row. With a table of targets, the cost of
+        the labels, which are optimal.
+    assignment_gap_ : float
+        ``inertia_ - lp_value_`` within bounds; otherwise the gap of the exact assignment with
+        the final cluster sizes, where zero proves the labels optimal.
     attribute_groups_, attribute_counts_, attribute_violations_ : dict
-        With ``attributes="separate"``, by the title of the column (or its number): its groups,
-        rows in each cell, and rows by which its worst cell misses its limits.
+        With ``attributes="separate"``, by the name of the column (or its number): its groups,
+        rows in each cell, and rows by which its worst cell misses its bounds.
     balance_ : float
         Smallest group over largest group in the worst cluster.
     inertia_ : float
@@ -116,12 +140,16 @@ default="k-means"
     cost_path_ : ndarray of shape (n_iter + 1,) or shorter
         Cost after each iteration, never increasing.
     n_iter_ : int
-        Number of iterations.
+        Number of iterations on all rows.
+    converged_ : bool
+        Whether these ended because the cost fell no further.
+    n_clusters_found_ : int
+        Number of clusters with at least one row.
     n_features_in_ : int
         Number of features.
     sensitive_names_in_ : ndarray of shape (n_columns,)
-        Titles of the sensitive columns, only if all of them are text that differs. `predict` pairs
-        the columns of a table by them, in whatever order they are.
+        Names of the sensitive columns, if all of them are distinct strings. `predict` matches the
+        columns of a table by them, in any order.
 
     Examples
     --------
@@ -134,17 +162,18 @@ default="k-means"
            [2, 1]])
     """
 
-    __metadata_request__predict = {"sensitive_features": True}
-    __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
-
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like", HasMethods("fit")],
+        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "fairness": [StrOptions({"population"}), "array-like", FairnessTargets],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
         "attributes": [StrOptions({"intersection", "separate"})],
+        "min_cluster_size": [Interval(Real, 0, None, closed="left"), None],
+        "missing_groups": [StrOptions({"error", "own_group"})],
+        "unknown_groups": [StrOptions({"error", "blind"})],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -154,11 +183,15 @@ default="k-means"
         n_clusters=8,
         *,
         init="k-means",
-        n_init=10,
+        n_init="auto",
         max_iter=100,
         tol=1e-4,
+        fairness="population",
         tolerance=0.0,
         attributes="intersection",
+        min_cluster_size=None,
+        missing_groups="error",
+        unknown_groups="error",
         n_jobs=None,
         random_state=None,
     ):
@@ -167,8 +200,12 @@ default="k-means"
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.fairness = fairness
         self.tolerance = tolerance
         self.attributes = attributes
+        self.min_cluster_size = min_cluster_size
+        self.missing_groups = missing_groups
+        self.unknown_groups = unknown_groups
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -179,12 +216,15 @@ default="k-means"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
+        X : array-like of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster: in memory, in the Parquet or Arrow files of a pyarrow dataset, or in a
+            Dask DataFrame or array, whose client must be open.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; what several columns mean, ``attributes`` says.
+            Group of each row. Without it all rows are one group, which a warning reports. For
+            datasets and Dask DataFrames the name of a column or a list of names; all other
+            columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 
@@ -217,170 +257,209 @@ default="k-means"
         self._validate_params()
         return self._fit(X, sensitive_features, sample_weight, before)
 
-    @with_one_blas_thread
-    def _fit_anchors(self, X, *, sensitive_features, sample_weight=None):
-        """`fit` of anchors, where a cluster without one is of no concern to the user.
-
-        Its rows are found by the propagation, by targets that leave no cluster empty.
-        """
-        self._validate_params()
-        self._fit(X, sensitive_features, sample_weight, warns_of_filled=False)
-        return self
-
-    def _fit(self, X, sensitive_features, sample_weight, before=None, *, warns_of_filled=True):
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        scale = power_of_two_scale(X)
-        # Equal weights are counts in another unit, and counts can be met exactly.
-        is_counted = weights is None or np.ptp(weights) == 0.0
-        rows = MemoryRows(
-            X if scale == 1.0 else X * scale,
-            groups.codes,
-            groups.n_groups,
-            weights=None if is_counted else weights,
-            n_jobs=self.n_jobs,
-        )
-        distinct = distinct_rows(rows)
-        samples = stand_in_samples(rows, distinct, least_rows=50 * self.n_clusters)
-        attributes = None
-        if self.attributes == "separate":
-            attributes = Attributes.of(sensitive_features, groups)
-        rule = self._rule(rows, attributes)
-        best, is_warm = self._best_start(rows, distinct, samples, scale, rule), False
+    def _fit(self, X, sensitive_features, sample_weight, before=None):
+        check_request(self.fairness, self.tolerance, self.min_cluster_size)
+        bounded = self.tolerance > 0 or self.min_cluster_size is not None
+        if bounded or self.attributes == "separate" or is_bounds(self.fairness):
+            needs_memory = "A tolerance, bounds, attributes='separate' or min_cluster_size"
+        else:
+            needs_memory = None if before is None else "A warm start"
+        training = self._open_rows(X, sensitive_features, sample_weight, needs_memory=needs_memory)
+        warn_about_small_groups(training.groups, self.n_clusters, attributes=training.attributes)
+        constraint = constraint_of(
+            self.fairness, self.tolerance, training.attributes, training.groups, training.rows,
+            self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
+        )  # fmt: skip
+        best, is_warm = self._best_fit(training, constraint), False
         if before is not None:
-            best, is_warm = self._steps(rule, rows).better_of(distinct, best, before)
-        labels = distinct.spread(best.labels, best.split)
-        empty = np.bincount(labels, minlength=self.n_clusters) == 0
-        labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
-        if n_filled:
-            best = replace(best, cost=cost_of(rows, labels, best.centers))
-        if n_filled and warns_of_filled:
-            why = _why_empty(rows, self.n_clusters, best.targets[empty])
-            warnings.warn(
-                f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
-                "each took the row farthest from the mean of the largest cluster, off its target.",
-                FairnessWarning,
-                stacklevel=5,
-            )
+            steps = self._steps(training, constraint)
+            best, is_warm = steps.better_of(training.distinct, best, before)
+        bound = bound_of(training.distinct, best, constraint)
+        labels, cost = self._labels(training, best, constraint)
         if not best.converged:
             warnings.warn(
                 f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the cost "
-                f"still fell by more than tol={self.tol} of itself. The labels are fair, a "
+                f"still fell by more than tol={self.tol} of itself. The labels are fair, but a "
                 "cheaper solution is likely.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=users_stacklevel(),
             )
-        self._store_labels(labels, groups, weights)
-        store_titles(self, titles_at_fit(X, sensitive_features))
-        unit = weights[0] if is_counted and weights is not None else 1.0
-        self._store_result(best, bound_of(distinct, best), groups, scale, unit)
-        self._asked_limits = public_limits(rule, groups, unit)
-        if rule is None:
-            rule = proportional_rule(rows.group_sizes, self.n_clusters, 0.0)
-        counts = groups.from_public(self.counts_)
-        counts = counts if unit == 1.0 else counts / unit
-        report = AttributeReport.of(rule, attributes, counts, best)
-        report.store(self, unit, scale**2)
-        if n_filled == 0 and is_counted:
-            report.warn_if_missed()
+        self._scorer = CenterScorer(best.centers)
+        squared = training.length**2
+        self.cluster_centers_ = best.centers / training.length
+        # The cost of rows that are their own centres can be a zero with a sign.
+        self.inertia_ = cost * training.unit / squared + 0.0
+        self.lp_value_ = bound * training.unit / squared + 0.0
+        self.cost_path_ = np.array(best.cost_path) * training.unit / squared + 0.0
+        self.n_iter_, self.converged_ = best.n_iter, best.converged
+        within = getattr(best, "assignment", None)
+        assigned = Assigned(labels, best.targets, best.prices, best.gap, within)
+        self._store_assignment(training, assigned, constraint)
+        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
         return best, is_warm
 
-    def _store_result(self, best, bound, groups, scale, unit):
-        """Attributes of the assignment to centres, in the user's units."""
-        self.cluster_centers_ = best.centers / scale
-        self.assignment_prices_ = groups.to_public(best.prices) / scale**2
-        self.targets_ = groups.to_public(best.targets) * unit
-        # Of rows that are their own centres a cost is minus a sum of zeros: 0.0 takes the sign.
-        self.inertia_ = best.cost * unit / scale**2 + 0.0
-        self.lp_value_ = bound * unit / scale**2 + 0.0
-        self.cost_path_ = np.array(best.cost_path) * unit / scale**2 + 0.0
-        self.n_iter_ = best.n_iter
+    def _steps(self, training, constraint):
+        least = 0.0 if training.rows.is_weighted else 1.0
+        return FairSteps(constraint.rule, constraint.targets, self.max_iter, self.tol, least)
 
-    def _rule(self, rows, attributes):
-        """What is asked for, or None if it is exact proportions of one attribute."""
-        joint = (
-            attributes.joint if attributes is not None and attributes.joint.shape[1] > 1 else None
-        )
-        if self.tolerance == 0.0 and joint is None:
-            return None
-        min_size = 0.0 if rows.is_weighted else 1.0
-        return proportional_rule(
-            rows.group_sizes, self.n_clusters, self.tolerance, min_size=min_size, joint=joint
-        )
-
-    def predict(self, X, *, sensitive_features=None):
-        """Cluster of new rows, by the centres and the prices of their groups.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            New rows.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups, all of which must have been seen by ``fit``; with separate attributes
-            combinations of them may be new. Columns with titles are paired with those of ``fit``
-            by title, others by position.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
-        """
-        return self._priced_distances(X, sensitive_features)[1].argmin(axis=1).astype(np.int32)
-
-    def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        """Minus the k-means cost of the rows under `predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        score : float
-            The larger, the better.
-        """
-        distances, priced = self._priced_distances(X, sensitive_features)
-        own = distances[np.arange(len(distances)), priced.argmin(axis=1)]
-        weights = check_weights(sample_weight, distances)
-        return -float(own.sum() if weights is None else weights @ own)
-
-    def _priced_distances(self, X, sensitive_features):
-        check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        # None: there is no parameter by which missing values could be made a group.
-        codes, extra = known_codes(self, sensitive_features, len(X), missing_groups=None)
-        prices = np.column_stack([self.assignment_prices_, *extra.values()])
-        rows = MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs)
-        distances = distances_to(rows, self.cluster_centers_)
-        return distances, distances - prices.T[codes]
-
-    def _steps(self, rule, rows):
-        return FairSteps(rule, self.max_iter, self.tol, 0.0 if rows.is_weighted else 1.0)
-
-    def _best_start(self, rows, distinct, samples, scale, rule):
-        """The cheapest result of all starts, which compete on the smallest sample before."""
-        steps = self._steps(rule, rows)
-        if rule is not None and not samples:
-            sample = competing_rows(distinct)
-            samples = [] if sample is distinct else [sample]
-        first, *larger = samples or [distinct]
-        starts = list(starting_centers(self, rows, first, scale))
-        finalists = [Settled(start) for start in starts]
-        if samples or (len(starts) > 1 and (rows.is_weighted or first.n_rows > EXACT_ROWS)):
-            settled = [steps.settle(first, finalist) for finalist in finalists]
-            finalists = cheapest_different(settled, N_FINALISTS)
-        for sample in larger:
-            finalists = [steps.settle(sample, finalist) for finalist in finalists]
-        if samples:  # on which they were compared
-            finalists = cheapest_different(finalists, 1)
-        results = [steps.follow(distinct, finalist) for finalist in finalists]
+    def _best_fit(self, training, constraint):
+        """The cheapest fair fit of all starts."""
+        steps = self._steps(training, constraint)
+        drawn = training.draw(self.n_clusters)
+        samples = training.samples(self.n_clusters, drawn)
+        is_large = len(samples) > 0
+        if not is_large:
+            n_rows = COMPETING_ROWS if constraint.rule is None else COMPETING_ROWS_WITHIN
+            samples = _competing_sample(training.distinct, max(n_rows, 50 * self.n_clusters))
+        first, *larger = samples or [training.distinct]
+        starts = [Settled(centers) for centers in self._starts(training, first)]
+        # Starts are compared, and come near, on samples, where steps are cheap.
+        if constraint.targets is None and (samples or self.n_init == "auto"):
+            starts = [steps.settle(first, start) for start in starts]
+            if self.n_init == "auto":
+                starts = cheapest_different(starts, N_FINALISTS)
+            for sample in larger:
+                starts = [steps.settle(sample, start) for start in starts]
+        if self.n_init == "auto" and is_large:
+            starts = cheapest_different(starts, 1)
+        if training.in_chunks:
+            options = {"max_iter": self.max_iter, "tol": self.tol, "min_size": 1.0}
+            results = [
+                fair_lloyd_in_chunks(
+                    training.rows, samples[-1], start.centers, targets=constraint.targets,
+                    free=start.free, **options,
+                )
+                for start in starts
+            ]  # fmt: skip
+        else:
+            results = [steps.follow(training.distinct, start) for start in starts]
         return cheapest_different(results, 1)[0]
+
+    def _starts(self, training, sample):
+        """Centres to start from, the best first.
+
+        Parameters
+        ----------
+        training : TrainingRows
+        sample : MemoryRows
+            What plain k-means runs on.
+
+        Returns
+        -------
+        centers : list of ndarray of shape (n_clusters, n_features)
+        """
+        if not isinstance(self.init, str):
+            return [self._given_start(training)]
+        n_clusters, random_state = self.n_clusters, check_random_state(self.random_state)
+        rows = sample if training.in_chunks else training.rows
+        n_fits = 1 if self.n_init == "auto" else self.n_init
+        if self.init == "random":
+            shares = rows.weights / rows.total
+            if np.count_nonzero(shares) < n_clusters:
+                shares = None  # rows without weight have to serve as well
+            return [
+                rows.X[random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)]
+                for _ in range(n_fits)
+            ]
+        if self.init == "k-means++":
+            return [_seeds(rows, n_clusters, random_state) for _ in range(n_fits)]
+        n_runs = next((runs for most, runs in PLAIN_RUNS.items() if n_clusters <= most), 1)
+        seeds = [_seeds(rows, n_clusters, random_state) for _ in range(max(n_fits, n_runs))]
+        options = {"max_iter": self.max_iter, "tol": self.tol}
+        plain = [Settled(*plain_lloyd(sample, centers, **options)) for centers in seeds]
+        n_kept = len(plain) if self.n_init == "auto" else n_fits
+        return [settled.centers for settled in cheapest_different(plain, n_kept)]
+
+    def _given_start(self, training):
+        """Centres that the user gave, directly, by labels, or by a fitted estimator."""
+        rows, expected = training.rows, (self.n_clusters, training.rows.n_features)
+        given = getattr(self.init, "cluster_centers_", self.init)
+        if hasattr(given, "fit"):
+            raise ValueError(
+                f"init={given!r} has no cluster_centers_, expected a fitted estimator that has "
+                "them. Copies that clone makes are not fitted: pass the centres themselves."
+            )
+        if np.ndim(given) == 1:
+            labels = np.asarray(given)
+            codes = np.unique(labels, return_inverse=True)[1]
+            if len(labels) != rows.n_rows or codes.max(initial=0) + 1 != self.n_clusters:
+                raise ValueError(
+                    f"init holds {len(labels)} labels of {codes.max(initial=0) + 1} clusters, "
+                    f"expected {rows.n_rows} labels of n_clusters={self.n_clusters}."
+                )
+            if training.in_chunks:
+                return means_in_chunks(rows, codes, self.n_clusters)
+            return means_of(rows, codes, np.zeros(expected))
+        centers = check_array(given, dtype=np.float64, copy=True)
+        if centers.shape != expected:
+            raise ValueError(
+                f"init has shape {centers.shape}, expected (n_clusters, n_features)="
+                f"{expected}: one centre per cluster."
+            )
+        return centers * training.length
+
+    def _labels(self, training, best, constraint):
+        """Labels of all rows and their cost; empty clusters get a row each, with a warning."""
+        if training.in_chunks:
+            return best.agreed, best.cost
+        rows = training.rows
+        labels = training.distinct.spread(best.labels, best.split)
+        empty = np.bincount(labels, minlength=self.n_clusters) == 0
+        if constraint.targets is not None:  # a cluster without a target is empty as asked for
+            empty &= constraint.targets.sum(axis=1) > 0
+        elif constraint.rule is not None:
+            empty &= constraint.rule.limits[0].greatest > 0
+        if not empty.any():
+            return labels, best.cost
+        why = _why_empty(rows, self.n_clusters, best.targets[empty])
+        labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
+        warnings.warn(
+            f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
+            "each took the row farthest from the mean of the largest cluster, off its target.",
+            FairnessWarning,
+            stacklevel=users_stacklevel(),
+        )
+        return labels, cost_of(rows, labels, best.centers)
+
+
+def _seeds(rows, n_clusters, random_state):
+    chosen = spread_sample(rows.n_rows, max(SEEDING_ROWS, n_clusters))
+    return kmeans_plusplus(
+        rows.X[chosen],
+        n_clusters,
+        sample_weight=rows.weights[chosen],
+        random_state=random_state,
+    )[0]
+
+
+def _competing_sample(rows, n_rows):
+    """Some rows of each group, with the weight of all of it, to compare starts on; or none."""
+    if rows.n_rows <= 2 * n_rows:
+        return []
+    chosen, weights = [], []
+    for members in rows.members:
+        share = n_rows * len(members) // rows.n_rows
+        quota = max(share, n_rows // (4 * rows.n_groups), 1)
+        places, group_weights = spread_sample_by_weight(rows.weights[members], quota)
+        chosen.append(members[places])
+        weights.append(group_weights)
+    return [rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))]
+
+
+def cheapest_different(candidates, at_most):
+    """The cheapest candidates, one of each cost.
+
+    Starts that converge to the same clusters number them differently, and rounding errors, hence
+    the units of the data, must not decide between them: of equal costs the first one counts.
+    """
+    levels = []  # of equal cost: the cost, and the first candidate that has it
+    for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
+        cost = candidates[k].cost
+        if levels and cost <= levels[-1][0] * (1 + 1e-9):
+            levels[-1][1] = min(levels[-1][1], k)
+        else:
+            levels.append([cost, k])
+    return [candidates[k] for _, k in levels[:at_most]]
 
 
 def _why_empty(rows, n_clusters, targets):

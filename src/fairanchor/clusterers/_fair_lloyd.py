@@ -162,7 +162,7 @@ class _HeldAssigner:
 
 @dataclass(frozen=True)
 class Settled:
-    """Where fair k-means comes to rest on a sample."""
+    """Where fair k-means converges on a sample."""
 
     centers: np.ndarray
     cost: float = np.inf
@@ -256,11 +256,53 @@ def plain_lloyd(rows, centers, *, max_iter, tol):
     return centers, last_cost
 
 
+@dataclass(frozen=True)
+class CenterScorer:
+    """Minus the squared distances to centres."""
+
+    centers: np.ndarray
+
+    @property
+    def key(self):
+        """What tells these scores from others."""
+        return self.centers.tobytes()
+
+    def scores(self, rows):
+        """Scores of `MemoryRows`."""
+        scores = np.empty((rows.n_rows, len(self.centers)))
+        write_scores(rows, self.centers, scores)
+        return scores
+
+
 def distances_to(rows, centers):
     """Squared distances of all rows to the centres."""
     distances = np.empty((rows.n_rows, len(centers)))
     rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out, 1.0), [distances])
     return distances
+
+
+def dual_value(rows, centers, prices):
+    """Lower bound on the cost of labels whose clusters mirror the population, by given prices."""
+    shares = rows.group_sizes / rows.total
+    # The price of a cell without rows can be out of all reach, and would spoil the cluster's mean.
+    reach = 4.0 * ((centers[:, None] - centers) ** 2).sum(axis=2).max()
+    prices = np.maximum(prices, prices.max(axis=0) - reach)
+    added = (prices @ shares)[:, None] - prices
+    return float(rows.sum(_DualValue(centers, added), "bound")[0])
+
+
+@dataclass(frozen=True)
+class _DualValue:
+    """The kernel of `dual_value`, which can be sent to where the rows are."""
+
+    centers: np.ndarray
+    added: np.ndarray
+
+    def __call__(self, block):
+        costs = np.empty((len(block.X), len(self.centers)))
+        kernels.squared_distances(block.X, self.centers, costs, 1.0)
+        costs += self.added.T[block.group_codes]
+        return (np.asarray(block.weights @ costs.min(axis=1)),)
 
 
 def write_scores(rows, centers, scores):

@@ -175,7 +175,7 @@ class FairnessFirstClustering(FairClusterer):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
-        warn_about_small_groups(groups, kept, self.n_clusters)
+        warn_about_small_groups(groups, self.n_clusters, kept)
         rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)
 
         seed = check_random_state(self.random_state).randint(2**31 - 1)

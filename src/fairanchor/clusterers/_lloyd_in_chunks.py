@@ -7,25 +7,12 @@ import numpy as np
 from fairanchor.assignment import round_targets
 from fairanchor.assignment._agreed import AgreedResult, agree
 from fairanchor.assignment._free_sizes import free_sizes
-from fairanchor.clusterers._fair_lloyd import LloydResult, iterate_fairly, write_scores
-
-
-@dataclass(frozen=True)
-class CenterScorer:
-    """Minus the squared distances to centres."""
-
-    centers: np.ndarray
-
-    @property
-    def key(self):
-        """What tells these scores from others."""
-        return self.centers.tobytes()
-
-    def scores(self, rows):
-        """Scores of `MemoryRows`."""
-        scores = np.empty((rows.n_rows, len(self.centers)))
-        write_scores(rows, self.centers, scores)
-        return scores
+from fairanchor.clusterers._fair_lloyd import (
+    CenterScorer,
+    LloydResult,
+    cluster_sums,
+    iterate_fairly,
+)
 
 
 @dataclass(frozen=True)
@@ -84,3 +71,34 @@ class _AgreedAssigner:
         used = sizes > 0
         means[used] = step.agreed.sums[used] / sizes[used, None]
         return means
+
+
+def means_in_chunks(rows, labels, n_clusters):
+    """Means of the clusters that labels of all rows make.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    labels : ndarray of shape (n_rows,)
+        Every one of ``0..n_clusters-1`` occurs.
+    n_clusters : int
+
+    Returns
+    -------
+    means : ndarray of shape (n_clusters, n_features)
+    """
+    starts = range(0, rows.n_rows, rows.chunk_rows)
+    spans = [labels[start : start + rows.chunk_rows] for start in starts]
+    tables = rows.each("means of labels", _SumsOfLabels(n_clusters), spans)
+    sums, totals = (np.sum(table, axis=0) for table in zip(*tables, strict=True))
+    return sums / totals[:, None]
+
+
+@dataclass(frozen=True)
+class _SumsOfLabels:
+    """Sums of a chunk's rows by label, and their numbers."""
+
+    n_clusters: int
+
+    def __call__(self, chunk, labels):
+        return cluster_sums(chunk.rows, labels, self.n_clusters)

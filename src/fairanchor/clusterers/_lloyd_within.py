@@ -15,6 +15,7 @@ from fairanchor.clusterers._fair_lloyd import (
     LloydResult,
     Settled,
     distances_to,
+    dual_value,
     fair_lloyd,
     is_settled,
     means_of,
@@ -22,6 +23,7 @@ from fairanchor.clusterers._fair_lloyd import (
     total_score,
     write_scores,
 )
+from fairanchor.rows import ChunkedRows
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ class FairSteps:
     Attributes
     ----------
     rule : LimitRule or None
-        None asks for exact proportions.
+        Bounds on shares and sizes.
+    targets : ndarray of shape (n_clusters, n_groups), or None
+        Fixed weights of the cells. Neither asks for exact proportions.
     max_iter : int
     tol : float
     min_size : float
@@ -151,12 +155,13 @@ class FairSteps:
     """
 
     rule: LimitRule | None
+    targets: np.ndarray | None
     max_iter: int
     tol: float
     min_size: float
 
     def settle(self, sample, at):
-        """Where a `Settled` of other rows comes to rest on a sample."""
+        """Where the steps converge on a sample, from a `Settled` of other rows."""
         options = {"max_iter": self.max_iter, "tol": self.tol, "free": at.free}
         if self.rule is None:
             return settle(sample, at.centers, **options)
@@ -166,7 +171,10 @@ class FairSteps:
         """`LloydResult` of the steps with whole rows, from a `Settled` of others."""
         options = {"max_iter": self.max_iter, "tol": self.tol}
         if self.rule is None:
-            return fair_lloyd(rows, at.centers, min_size=self.min_size, free=at.free, **options)
+            return fair_lloyd(
+                rows, at.centers, min_size=self.min_size, targets=self.targets, free=at.free,
+                **options,
+            )  # fmt: skip
         return lloyd_within(rows, at.centers, self.rule, start=at.free, **options)
 
     def better_of(self, rows, result, before):
@@ -189,9 +197,13 @@ class FairSteps:
         return (other, True) if costs[0] <= costs[1] else (result, False)
 
 
-def bound_of(rows, result):
-    """What no labels cost less, fractional ones included, for the result's centres."""
+def bound_of(rows, result, constraint):
+    """Lower bound on the cost of labels for the result's centres, fractional ones included."""
     if isinstance(result, LloydWithinLimits):
         return result.assignment.lp_value
+    if constraint.targets is not None:
+        return result.cost - result.gap
+    if isinstance(rows, ChunkedRows):
+        return dual_value(rows, result.centers, result.prices)
     scores = -distances_to(rows, result.centers)
     return bound_of_prices(rows, scores, result.prices)

@@ -19,11 +19,12 @@ CLUSTERERS = {
 }
 
 
-def check_clusterer(clusterer, *, tolerance=0.0):
-    """The estimator or callable that is meant; fair k-means by name has the tolerance."""
+def check_clusterer(clusterer):
+    """The estimator or callable that is meant."""
+    if clusterer is None:
+        return FairSpectralClustering()
     if isinstance(clusterer, str):
-        options = {"tolerance": tolerance} if clusterer == "fair_kmeans" else {}
-        return CLUSTERERS[clusterer](**options)
+        return CLUSTERERS[clusterer]()
     if isinstance(clusterer, type):
         raise TypeError(
             f"clusterer is the class {clusterer.__name__}, expected an instance of it: "

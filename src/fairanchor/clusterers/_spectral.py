@@ -64,7 +64,7 @@ class FairSpectralClustering(FairClusterer):
         ``"precomputed"``: X is a symmetric non-negative matrix, dense or sparse. Features are
         not standardised.
     n_neighbors : int or "auto", default="auto"
-        For ``"knn"``; ``"auto"`` is ``max(10, ceil(log2(n_samples)))``.
+        For ``"knn"``; ``"auto"`` is a thirtieth of the rows, between 10 and 30.
     bandwidth : float or "auto", default="auto"
         Standard deviation of the kernel, in the unit of X. ``"auto"``: the median
         distance between distinct rows (``"rbf"``), or ``exp(-d_ij²/(s_i s_j))`` with ``s_i`` the
@@ -301,7 +301,7 @@ class FairSpectralClustering(FairClusterer):
                 f"The graph has {n_components} components, more than n_clusters="
                 f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
                 "share a cluster is arbitrary.",
-                UserWarning,
+                FairnessWarning,
                 stacklevel=5,
             )
         name = choose_solver(self.eigen_solver, problem.n_rows, n_vectors, n_components)

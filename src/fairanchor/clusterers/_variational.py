@@ -221,7 +221,7 @@ class VariationalFairClustering(FairClusterer):
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         power_of_two_scale(X)  # refuses what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
-        warn_about_small_groups(groups, kept, self.n_clusters)
+        warn_about_small_groups(groups, self.n_clusters, kept)
         rows = PenalisedRows.of(X, groups, weights, kept, self.fairness_weight)
 
         with one_thread():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._kernels import _centers as kernels
+from fairanchor._shared_state import users_stacklevel
 from fairanchor.clusterers._base import count_cells
 from fairanchor.exceptions import FairnessWarning
 
@@ -51,19 +52,36 @@ def spread_labels(X, kept, labels, centers):
     return of_all
 
 
-def warn_about_small_groups(groups, kept, n_clusters):
-    """Say which group cannot have a row in every cluster."""
-    sizes = np.bincount(groups.codes[kept], minlength=groups.n_groups)
+def warn_about_small_groups(groups, n_clusters, kept=None, attributes=None):
+    """Name a group that is too small to have a row in every cluster.
+
+    Parameters
+    ----------
+    groups : Groups
+    n_clusters : int
+    kept : ndarray of row indices, default=None
+        Rows that count; by default all.
+    attributes : Attributes, default=None
+        Columns that are attributes by themselves: the combinations of their groups may be small.
+    """
+    sizes, names = groups.sizes, groups.names
+    if kept is not None:
+        sizes = np.bincount(groups.codes[kept], minlength=groups.n_groups)
+    if attributes is not None:
+        codes = attributes.joint.T
+        sizes = np.concatenate([np.bincount(own, weights=sizes) for own in codes]).astype(np.int64)
+        names = np.concatenate(attributes.names)
     small = np.flatnonzero((sizes > 0) & (sizes < n_clusters))
     if len(small) == 0:
         return
     smallest = small[np.argmin(sizes[small])]
     warnings.warn(
-        f"{len(small)} of {groups.n_groups} groups have fewer rows than n_clusters={n_clusters} "
-        f"(the smallest, {groups.names[smallest]!r}, has {sizes[smallest]}): such a group cannot "
-        "be in every cluster, so the balance will be 0.",
+        f"{len(small)} of {len(sizes)} groups have fewer rows than n_clusters={n_clusters} "
+        f"(the smallest, {names[smallest]!r}, has {sizes[smallest]}): such a group cannot "
+        "be in every cluster, so its share means little. Merge it with another group, or ask for "
+        "fewer clusters.",
         FairnessWarning,
-        stacklevel=4,
+        stacklevel=users_stacklevel(),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels import _frank_wolfe as kernels
+from fairanchor._shared_state import users_stacklevel
 from fairanchor.graph._result import GraphResult
 
 DEFAULT_MAX_ITER = 100
@@ -58,8 +59,8 @@ class ADMMSolver:
     gap_tol: float = 1e-6
     curvature_tol: float = 1e-12
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True, every_row=True):
-        """As `NewtonSolver.solve`, but the targets may be infeasible, and all rows are solved."""
+    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
+        """As `NewtonSolver.solve`, but the targets may be infeasible, and samples are not used."""
         if rows.is_weighted:
             raise ValueError(
                 "solver='admm' does not take sample_weight: the paper's algorithm counts rows. "
@@ -165,7 +166,7 @@ class _State:
     rho: float
 
 
-def warn_not_converged(result, stacklevel=3):
+def warn_not_converged(result):
     """Say, in samples, how far from its targets a graph is that did not converge."""
     if not result.converged:
         warnings.warn(
@@ -173,5 +174,5 @@ def warn_not_converged(result, stacklevel=3):
             f"{result.mass_error:.4g} samples away from its target. Raise max_iter, or use "
             "solver='newton' with a feasible target.",
             ConvergenceWarning,
-            stacklevel=stacklevel,
+            stacklevel=users_stacklevel(),
         )

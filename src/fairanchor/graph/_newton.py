@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairanchor.graph._result import GraphResult
-from fairanchor.graph._row_solvers import allowed_anchors, choose_row_solver, require_solved
+from fairanchor.graph._row_solvers import RowSolver, allowed_anchors, require_solved
 from fairanchor.rows import ChunkedRows
 
 DEFAULT_MAX_ITER = 100
@@ -23,12 +23,12 @@ DEFAULT_MAX_ITER = 100
 
 @dataclass(frozen=True)
 class NewtonSolver:
-    """Dual Newton method with exact row solvers.
+    """Dual Newton method with an exact row solver.
 
     Parameters
     ----------
     max_iter : int or None
-        Largest number of sweeps over each sample, and over all rows where these are solved.
+        Largest number of sweeps over each sample and over all rows.
     tol : float
         Largest ``|mass - targets|`` of a cell, relative to its group's weight.
     """
@@ -38,7 +38,7 @@ class NewtonSolver:
     max_iter: int | None = None
     tol: float = 1e-3
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True, every_row=True):
+    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
         """Solve the problem on these rows.
 
         Parameters
@@ -48,46 +48,26 @@ class NewtonSolver:
             The soft labels of rows in chunks are not kept.
         targets : ndarray of shape (n_clusters, n_groups)
             Each column sums to its group's weight.
-        samples : sequence of MemoryRows
-            Fewer rows whose weights make them stand for all, and then more: multipliers that
-            meet the targets on one meet them nearly on the next.
-        keep_soft_labels : bool
-            Whether the result has the soft labels; never those of rows in chunks. Those of the
-            last sample it has otherwise.
-        every_row : bool
-            Whether all rows are solved, or the samples only.
+        samples : sequence of MemoryRows, default=()
+            Warm starts: fewer rows whose weights make them stand for all, from small to large.
+            Multipliers that meet the targets on one nearly meet them on the next.
+        keep_soft_labels : bool, default=True
+            Whether the result has the soft labels; never those of rows in chunks.
 
         Returns
         -------
         result : GraphResult
         """
         max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
-        allowed = allowed_anchors(problem, targets)
-        multipliers, curvature, sample_soft_labels = np.zeros(targets.shape), None, None
-        typical = samples[-1] if isinstance(rows, ChunkedRows) else rows
-        every_row = every_row or not samples
-        stages = [*samples, rows] if every_row else samples
-        for number, stage in enumerate(stages):
-            if number <= 1:  # after the first stage the multipliers are about what they will be
-                row_solver = choose_row_solver(problem, typical, multipliers, targets)
-            if stage is rows:
-                keep = keep_soft_labels and not isinstance(rows, ChunkedRows)
-            else:
-                keep = not keep_soft_labels and stage is samples[-1]
-            ascent = _DualAscent(problem, stage, targets, allowed, row_solver, keep=keep)
+        multipliers, curvature = np.zeros(targets.shape), None
+        for sample in samples:
+            ascent = _DualAscent(problem, sample, targets, keep=False)
             # The error of a sample adds to that of its solution.
-            tol = self.tol if stage is rows else 0.25 * self.tol
-            result, curvature = ascent.run(multipliers, max_iter, tol, curvature)
+            result, curvature = ascent.run(multipliers, max_iter, 0.25 * self.tol, curvature)
             multipliers = result.multipliers
-            if stage is not rows:
-                sample_soft_labels = result.pop_soft_labels()
-        errors = np.abs(result.mass - targets).max(axis=0)
-        return replace(
-            result,
-            converged=bool(np.all(errors <= self.tol * stage.group_sizes)),
-            sample_soft_labels=sample_soft_labels,
-            n_sample_rows=None if every_row else samples[-1].n_rows,
-        )
+        keep = keep_soft_labels and not isinstance(rows, ChunkedRows)
+        ascent = _DualAscent(problem, rows, targets, keep=keep)
+        return ascent.run(multipliers, max_iter, self.tol, curvature)[0]
 
 
 def sufficient_multipliers(problem, rows, targets, multipliers):
@@ -110,12 +90,12 @@ def sufficient_multipliers(problem, rows, targets, multipliers):
 class _DualAscent:
     """The iteration on one set of rows."""
 
-    def __init__(self, problem, rows, targets, allowed, row_solver, *, keep):
+    def __init__(self, problem, rows, targets, *, keep):
         self.problem = problem
         self.rows = rows
         self.targets = targets
-        self.allowed = allowed
-        self.row_solver = row_solver
+        self.allowed = allowed_anchors(problem, targets)
+        self.row_solver = RowSolver(problem)
         self.soft_labels = np.empty((rows.n_rows, problem.n_clusters)) if keep else None
         self.squares = None  # of the rows, which the kernels leave out
         self.n_sweeps = 0
@@ -129,8 +109,8 @@ class _DualAscent:
         -------
         result : GraphResult
         curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
-            At the solution, or as given if that was good enough: a sample's serves the first
-            step, so that the first sweep, often the only one, need not sum it.
+            At the solution, or as given if the first sweep met the targets: a sample's serves
+            the first step, so that this sweep, often the only one, need not sum it.
         """
         everyone = np.ones(self.rows.n_groups, dtype=bool)
         state = self._sweep(multipliers, everyone, with_curvature=curvature is None)
@@ -222,7 +202,6 @@ class _DualAscent:
             converged=bool(np.all(errors.max(axis=0) <= limit)),
             n_iter=self.n_sweeps,
             history=history,
-            row_solver=self.row_solver,
         )
 
 

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 
+from fairanchor._shared_state import users_stacklevel
+
 # Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
 # double precision cannot place its multipliers; above, all rows would be rounded to one and
 # the same combination of anchors.
@@ -25,8 +27,9 @@ class AnchorGraphProblem:
     anchor_labels : ndarray of shape (n_anchors,)
         Cluster of each anchor.
     n_clusters : int
-    alpha : float
-        Ridge weight, in squared units of the features.
+    alpha : float or None
+        Ridge weight, in squared units of the features; None is the mean squared norm of the
+        anchors, measured from their mean.
     announce : bool, default=True
         Whether a warning says that another alpha is used.
 
@@ -49,7 +52,10 @@ class AnchorGraphProblem:
         self.center = anchors.mean(axis=0)
         self.H = anchors - self.center
         gram = self.H @ self.H.T
-        self.alpha = _effective_alpha(alpha, np.trace(gram) / self.n_anchors, announce)
+        mean_square = np.trace(gram) / self.n_anchors
+        if alpha is None:
+            alpha = mean_square if mean_square > 0 else 1.0
+        self.alpha = _effective_alpha(alpha, mean_square, announce)
         self.Q = gram + self.alpha * np.eye(self.n_anchors)
 
     @property
@@ -80,6 +86,6 @@ def _effective_alpha(alpha, mean_square, announce):
             f"{effective / mean_square:.0e} times is used, the nearest value that can be solved in "
             "double precision. Standardise the features or change alpha.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_stacklevel(),
         )
     return effective

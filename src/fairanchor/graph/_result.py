@@ -34,12 +34,6 @@ class GraphResult:
         Sweeps over the rows.
     history : list of dict
         One record per iteration.
-    row_solver : ActiveSetRows, PivotingRows, ResidualRows or None
-        What solved the rows, if it did so exactly.
-    sample_soft_labels : ndarray of shape (n_sample_rows, n_clusters), or None
-        Of the last sample's rows, where those of all rows are not kept.
-    n_sample_rows : int or None
-        Rows of the sample that the result belongs to; None where all rows were solved.
     """
 
     multipliers: np.ndarray
@@ -51,9 +45,6 @@ class GraphResult:
     converged: bool
     n_iter: int
     history: list
-    row_solver: object = None
-    sample_soft_labels: np.ndarray | None = None
-    n_sample_rows: int | None = None
 
     def pop_soft_labels(self):
         """The soft labels, which are not kept: they grow with the rows."""

@@ -23,8 +23,6 @@ class AnchorSummary:
         Weight of the rows that each cluster's anchors stand for.
     group_sizes : ndarray of shape (n_groups,)
         Weight of each group's rows.
-    min_size : float
-        Least size of a cluster.
     whole : bool
         Whether rows count one each, so that sizes are whole numbers.
     """
@@ -32,17 +30,16 @@ class AnchorSummary:
     counts: np.ndarray
     cluster_masses: np.ndarray
     group_sizes: np.ndarray
-    min_size: float
     whole: bool
 
     @classmethod
-    def of(cls, anchors, anchor_labels, n_clusters, rows, min_size):
+    def of(cls, anchors, anchor_labels, n_clusters, rows):
         """Summary of labelled anchors of these rows."""
         shape = (n_clusters, rows.n_groups)
         counts = np.zeros(shape, dtype=np.int64)
         np.add.at(counts, (anchor_labels, anchors.group_codes), 1)
         masses = np.bincount(anchor_labels, weights=anchors.masses, minlength=n_clusters)
-        return cls(counts, masses, rows.group_sizes, min_size, whole=not rows.is_weighted)
+        return cls(counts, masses, rows.group_sizes, whole=not rows.is_weighted)
 
 
 def population_targets(summary):
@@ -52,12 +49,11 @@ def population_targets(summary):
 
 def _sizes_of_masses(summary):
     """Sizes of the clusters by what their anchors stand for."""
+    if not summary.whole:
+        return summary.cluster_masses
     # Where rows are whole, a cluster has at least one.
-    min_size = max(summary.min_size, 1.0) if summary.whole else summary.min_size
-    sizes = raise_small_sizes(summary.cluster_masses, min_size)
-    if summary.whole:
-        sizes = largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
-    return sizes
+    sizes = raise_small_sizes(summary.cluster_masses, 1.0)
+    return largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
 
 
 def anchors_targets(summary):
@@ -102,66 +98,6 @@ TARGETS = {
 }
 
 
-def fairness_targets(fairness, summary, groups, *, unit=1.0):
-    """The table of targets for a name or a table of weights (columns as in ``groups_``).
-
-    Parameters
-    ----------
-    fairness : str or array-like of shape (n_clusters, n_groups)
-    summary : AnchorSummary
-    groups : Groups
-        For the order of a table's columns, and for the names in messages.
-    unit : float
-        What one row weighs in the units of a table.
-
-    Returns
-    -------
-    targets : ndarray of shape (n_clusters, n_groups)
-        In the canonical order of the groups.
-    """
-    if isinstance(fairness, str):
-        return TARGETS[fairness](summary)
-    table = np.asarray(fairness, dtype=np.float64)
-    expected = summary.counts.shape
-    if table.shape != expected:
-        raise ValueError(
-            f"fairness is a table of shape {table.shape}, expected (n_clusters, n_groups)="
-            f"{expected} with the groups in the order {groups.public_names.tolist()}."
-        )
-    return groups.from_public(table) / unit
-
-
-def check_targets(targets, summary, groups, *, feasible=True):
-    """Refuse a target that no assignment can meet, and say which and why.
-
-    With ``feasible=False`` the columns need not sum to the groups' sizes.
-    """
-    names = groups.names
-    if not np.isfinite(targets).all() or (targets < 0).any():
-        l, r = np.argwhere(~(targets >= 0) | ~np.isfinite(targets))[0]
-        raise ValueError(
-            f"The target of cluster {l} and group {names[r]!r} is {targets[l, r]}: "
-            "expected a finite weight of at least 0."
-        )
-    without_anchor = (summary.counts.sum(axis=1) == 0) & (targets.sum(axis=1) > 0)
-    if without_anchor.any():
-        l = int(np.argmax(without_anchor))
-        r = int(np.argmax(targets[l]))
-        raise ValueError(
-            f"Cluster {l} has no anchor but a target of {targets[l, r]:.6g} for group "
-            f"{names[r]!r}: no row can be expressed by its anchors. Use more anchors."
-        )
-    if not feasible:
-        return
-    columns = targets.sum(axis=0)
-    tolerance = np.minimum(1e-6 * np.maximum(summary.group_sizes, 1.0), 0.5)
-    wrong = np.abs(columns - summary.group_sizes) > tolerance
-    if wrong.any():
-        r = int(np.argmax(wrong))
-        l = int(np.argmax(targets[:, r]))
-        raise ValueError(
-            f"The targets of group {names[r]!r} sum to {columns[r]:.6g} over the clusters "
-            f"(largest: {targets[l, r]:.6g} in cluster {l}), but the group has "
-            f"{summary.group_sizes[r]:.6g} rows: every row has exactly one unit to give. "
-            "solver='admm' accepts such targets and ends near them."
-        )
+def fairness_targets(name, summary):
+    """The table of targets by its name, groups in canonical order."""
+    return TARGETS[name](summary)

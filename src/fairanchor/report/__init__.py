@@ -1,4 +1,4 @@
-"""The report: one HTML file that says whether the clusters are fair, and shows it.
+"""The report: one HTML file that states whether the clusters are fair, and shows it.
 
 It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
 """
@@ -13,14 +13,13 @@ __all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "
 def render_report(run: RunSummary) -> str:
     """The report of a run as the text of one HTML file.
 
-    The file is complete: pictures are inline, a policy forbids it to load or run anything, and it
+    The file is complete: figures are inline, a policy forbids it to load or run anything, and it
     has a light, a dark and a printed form. The same run gives the same text.
 
     Parameters
     ----------
     run : RunSummary
-        What is known of the clustering. Parts whose data is missing are left out, and the report
-        says why.
+        What is known of the clustering. Parts whose data is missing are left out.
 
     Returns
     -------
@@ -46,22 +45,22 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     Parameters
     ----------
     path : str or path-like
-        The HTML file; its folder must exist.
+        The HTML file; its directory must exist.
     run : RunSummary
         What is known of the clustering, see `summarise_run` and `summarise_labels`.
     force : bool, default=False
-        Whether a file of that name may be replaced; else it raises FileExistsError.
+        Whether an existing file may be replaced; if not, FileExistsError is raised.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from fairanchor import AnchorFairClustering
+    >>> from fairanchor import FairKMeans
     >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.report import summarise_run, write_report
     >>> data = make_zafar(2000, variant="original", random_state=0)
     >>> groups = data.sensitive_features
-    >>> model = AnchorFairClustering(3, random_state=0).fit(data.data, sensitive_features=groups)
+    >>> model = FairKMeans(3, random_state=0).fit(data.data, sensitive_features=groups)
     >>> run = summarise_run(model, data.data, sensitive_features=groups, title="Zafar data")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(Path(folder) / "report.html", run)
@@ -70,6 +69,6 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     """
     from fairanchor.report._write import check_target, write_text
 
-    # Asked before the work, and again when the file is written.
+    # Before the work, and again when the file is written.
     check_target(path, force=force)
     write_text(path, render_report(run), force=force)

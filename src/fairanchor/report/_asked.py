@@ -1,4 +1,4 @@
-"""What was asked of the clusters where that is not the population's shares, and what came of it."""
+"""Constraints other than the population's shares, and by how much labels miss them."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 
 from fairanchor._attributes import Attributes
-from fairanchor._fairness_rule import is_limits
+from fairanchor._constraint import is_bounds
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._plots._names import display_name
 from fairanchor.assignment._share_limits import ROUNDING_ERROR
@@ -28,9 +28,9 @@ class Asked:
     lower, upper : ndarray of shape (n_clusters, n_groups)
         Least and greatest share of each cluster.
     least, greatest : ndarray of shape (n_clusters,)
-        Sizes of the clusters; no limits are 0 and infinity.
+        Sizes of the clusters; no bounds are 0 and infinity.
     missed : ndarray of shape (n_clusters, n_groups)
-        Rows, or weight, by which each cell is beyond what was asked for.
+        Rows, or weight, by which each cell is outside its bounds.
     """
 
     title: object
@@ -44,7 +44,7 @@ class Asked:
 
     @classmethod
     def of_limits(cls, title, groups, counts, limits):
-        """Of `ShareLimits`, with columns in the order of the groups."""
+        """Of bounds on shares and sizes, with columns in the order of the groups."""
         sizes = counts.sum(axis=1, keepdims=True)
         beyond = np.maximum(limits.lower * sizes - counts, counts - limits.upper * sizes)
         beyond[beyond <= ROUNDING_ERROR * max(1.0, float(sizes.max()))] = 0.0
@@ -58,12 +58,12 @@ class Asked:
         shares = targets / np.where(sizes > 0, sizes, 1.0)[:, None]
         missed = np.abs(counts - targets)
         missed[missed <= ROUNDING_ERROR * max(1.0, float(sizes.max()))] = 0.0
-        no_limit = np.zeros(len(counts)), np.full(len(counts), np.inf)
-        return cls(None, list(groups), counts, shares, shares, *no_limit, missed)
+        no_bound = np.zeros(len(counts)), np.full(len(counts), np.inf)
+        return cls(None, list(groups), counts, shares, shares, *no_bound, missed)
 
     @property
     def worst(self):
-        """Rows, or weight, by which the worst cell or size misses what was asked for."""
+        """Rows, or weight, by which the worst cell or size misses its bounds."""
         return max(float(self.missed.max()), float(self.size_missed.max()))
 
     @property
@@ -77,7 +77,7 @@ class Asked:
         return bool((self.lower == self.lower[0]).all() and (self.upper == self.upper[0]).all())
 
     def range_text(self, l, r):
-        """What was asked of a cell, as text."""
+        """Bounds of a cell, as text."""
         low, high = self.lower[l, r], self.upper[l, r]
         if high - low < 5e-5:
             return f"{low:.2%}"
@@ -86,8 +86,8 @@ class Asked:
         return f"at least {low:.2%}" if high >= 1.0 else f"{low:.2%} to {high:.2%}"
 
     def size_text(self, l):
-        """What was asked of the size of a cluster, as text; empty if nothing was."""
-        # Every cluster has a row; that need not be asked for.
+        """Bounds on the size of a cluster, as text; empty if there are none."""
+        # Every cluster has a row in any case.
         texts = []
         if self.least[l] not in (0.0, 1.0):
             texts.append(f"at least {_size_text(self.least[l])}")
@@ -102,7 +102,7 @@ def _size_text(size):
 
 
 def asked_of(estimator):
-    """What a fitted estimator was asked for; None if that is the population's shares.
+    """Constraint of a fitted estimator; None if that is the population's shares.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def _tables_of(estimator):
 
 
 def asked_of_counts(counts, group_names, targets, titles=None):
-    """What targets ask of the counts of given labels.
+    """Constraint that targets put on the counts of given labels.
 
     Parameters
     ----------
@@ -179,28 +179,30 @@ def _margin(counts, codes, n_groups):
 
 
 def request_of(estimator):
-    """One sentence on what an estimator was asked for."""
+    """The constraint of an estimator in one sentence."""
     fairness = getattr(estimator, "fairness", "population")
     tolerance = getattr(estimator, "tolerance", 0.0)
     if any(getattr(estimator, name, None) is not None for name in ("lower", "upper")):
         fairness = FairnessTargets()
     titles = [title for title, _, _ in _tables_of(estimator) if title is not None]
-    return request_in_words(fairness, tolerance, titles)
+    request = request_in_words(fairness, tolerance, titles)
+    least = getattr(estimator, "min_cluster_size", None)
+    return request if least is None else f"{request} A cluster has at least {least:g} rows."
 
 
 def request_in_words(fairness, tolerance, titles=()):
-    """One sentence on a fairness and a tolerance, asked of columns with these titles."""
+    """A fairness and a tolerance, for columns with these names, in one sentence."""
     named_titles = ", ".join(f"“{display_name(title, 60)}”" for title in titles)
-    by_itself = f" Asked of {named_titles}, each by itself." if len(titles) > 1 else ""
-    if is_limits(fairness):
-        return f"Asked for were the limits on shares and sizes that were given.{by_itself}"
+    by_itself = f" It holds for {named_titles}, each by itself." if len(titles) > 1 else ""
+    if is_bounds(fairness):
+        return f"The constraint: the given bounds on shares and sizes.{by_itself}"
     if tolerance == 1.0:
-        return f"Asked for was nothing: a tolerance of 1 is no limit.{by_itself}"
+        return "The constraint: none, since a tolerance of 1 allows any share."
     shares = _shares_in_words(fairness)
     if tolerance == 0.0:
-        return f"Asked for were {shares}, exactly.{by_itself}"
+        return f"The constraint: {shares}, exactly.{by_itself}"
     return (
-        f"Asked for were {shares} up to a tolerance of {tolerance:g}: at least "
+        f"The constraint: {shares} up to a tolerance of {tolerance:g}, at least "
         f"{1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times each.{by_itself}"
     )
 
@@ -217,21 +219,21 @@ def _shares_in_words(fairness):
 
 
 def worst_sentence(asked, cluster_names):
-    """The cell, or the size, that misses what was asked for by most."""
+    """The cell, or the size, that misses its bounds by most."""
     own = max(asked, key=lambda one: one.worst)
     if own.worst == 0.0:
-        return "Every group's share of every cluster is within what was asked for."
+        return "Every group's share of every cluster is within its bounds."
     if own.size_missed.max() >= own.missed.max():
         l = int(own.size_missed.argmax())
         return (
-            f"Farthest off: {named('cluster', cluster_names[l])} has a size of "
-            f"{_size_text(own.counts[l].sum())}, asked for was {own.size_text(l) or 'at least 1'}."
+            f"Worst violation: {named('cluster', cluster_names[l])} has a size of "
+            f"{_size_text(own.counts[l].sum())}, expected {own.size_text(l) or 'at least 1'}."
         )
     l, r = np.unravel_index(own.missed.argmax(), own.missed.shape)
     size = own.counts[l].sum()
     share = own.counts[l, r] / size if size > 0 else 0.0
     return (
-        f"Farthest off: {named('group', own.groups[r])} is {share:.2%} of "
-        f"{named('cluster', cluster_names[l])}, asked for was {own.range_text(l, r)}: off by "
+        f"Worst violation: {named('group', own.groups[r])} is {share:.2%} of "
+        f"{named('cluster', cluster_names[l])}, expected {own.range_text(l, r)}: off by "
         f"{own.missed[l, r]:,.2f} rows."
     )

@@ -46,7 +46,7 @@ def summarise_run(
     Parameters
     ----------
     estimator : fitted estimator
-        `AnchorFairClustering` or any other clusterer of this library.
+        `FairKMeans`, `AnchorFairClustering` or any other clusterer of this library.
     X : array-like of shape (n_samples, n_features)
         The rows that it was fitted on.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
@@ -63,7 +63,7 @@ def summarise_run(
     timings : dict, default=None
         Seconds by step.
     warnings : list of str, default=None
-        What was warned of during the run; None means that it is not known.
+        Warnings of the run; None means that they are not known.
     n_rows_left_out : int, default=0
         Rows that were there and were not clustered.
 
@@ -108,13 +108,12 @@ def summarise_run(
         anchors=getattr(estimator, "anchors_", None),
         anchor_labels=getattr(estimator, "anchor_labels_", None),
         anchor_masses=getattr(estimator, "anchor_masses_", None),
-        history=getattr(estimator, "history_", None),
+        history=history_of(estimator),
         parameters=parameters,
         code=python_of_estimator(estimator, weighted=sample_weight is not None),
         warnings=warnings,
         n_rows_left_out=n_rows_left_out,
         converged=bool(getattr(estimator, "converged_", True)),
-        n_graph_rows=getattr(estimator, "n_graph_rows_", None),
         timings=dict(timings or {}),
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
     )
@@ -141,17 +140,17 @@ def summarise_labels(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
     targets : float, FairnessTargets, or list of these, default=None
-        What was asked for, by which the report then judges: a tolerance around the shares of the
-        data, or targets; a list has one entry for each column and goes with
+        The constraint by which the report then judges: a tolerance around the shares of the data,
+        or targets; a list has one entry for each column and goes with
         ``attributes="separate"``. Targets that differ between clusters are in the sorted order of
-        their names. None means the shares of the data, by the report's own limits.
+        their names. None means the shares of the data, by the report's own thresholds.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns are one attribute or each is one, which needs ``targets``.
     title : str, default="Audit of given labels"
         Heading.
     missing : {"error", "drop"}, default="error"
-        What to do with rows whose label is missing (None or NaN): refuse them, or leave them out,
-        which the report then says.
+        Whether rows whose label is missing (None or NaN) raise an error, or are left out, which
+        the report then states.
 
     Returns
     -------
@@ -183,14 +182,14 @@ def summarise_labels(
 
 
 def _with_request(run, sensitive_features, targets, attributes):
-    """The run of given labels, with what was asked for."""
+    """The run of given labels, with its constraint."""
     if attributes not in ("intersection", "separate"):
         raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
     if targets is None:
         if attributes == "separate":
             raise ValueError(
-                "attributes='separate' needs targets: what is asked of each column, 0.0 for exact "
-                "proportions."
+                "attributes='separate' needs targets: a tolerance or FairnessTargets for each "
+                "column, 0.0 for exact proportions."
             )
         return run
     titles = None
@@ -215,7 +214,19 @@ def plain_kmeans(estimator):
 
     seed = getattr(estimator, "random_state", None)
     seed = seed if isinstance(seed, (int, np.integer)) else 0
-    return KMeans(estimator.n_clusters, n_init=PLAIN_STARTS, random_state=seed)
+    # n_clusters=None is a number that the clusterer found.
+    n_clusters = estimator.n_clusters or len(estimator.counts_)
+    return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed)
+
+
+def history_of(estimator):
+    """Records of the iterations that made the labels; None if there are none."""
+    if hasattr(estimator, "history_"):
+        return estimator.history_
+    costs = getattr(estimator, "cost_path_", None)
+    if costs is None:
+        return None
+    return [{"iteration": i, "cost": float(cost)} for i, cost in enumerate(costs)]
 
 
 def plain_setting(plain):
@@ -224,7 +235,7 @@ def plain_setting(plain):
 
 
 def _labelled(codes, clusters, missing):
-    """Which rows have a label; those without are refused if that was asked for."""
+    """Which rows have a label; those without raise an error if ``missing`` is "error"."""
     # The missing name, if there is one, is the last.
     kept = codes != clusters.index(None) if None in clusters else np.ones(len(codes), dtype=bool)
     n_missing = int(np.count_nonzero(~kept))

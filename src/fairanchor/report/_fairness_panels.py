@@ -59,24 +59,24 @@ def composition_panel(scene):
 
 
 def asked_panel(scene):
-    """What was asked for against what was reached; None if that is the population's shares."""
+    """The constraint against what was reached; None if it is the population's shares."""
     run = scene.run
     if run.asked is None:
         return None
     text = [
         run.request or "",
-        "Each column is a group: the share of a cluster that was asked for, and what it has. The "
-        "last column is by how many rows the cluster's worst cell, or its size, is beyond that.",
+        "Each column is a group: the bounds on its share of a cluster, and its actual share. The "
+        "last column is by how many rows the cluster's worst cell, or its size, violates them.",
     ]
     tables = [_asked_table(own, run.cluster_names) for own in run.asked]
     if len(run.asked) > 1:
         tables.insert(0, _attributes_table(run.asked))
     if any(own.counts.shape[1] > MAX_GROUPS for own in run.asked):
         text.append(
-            f"Of more than {MAX_GROUPS} groups those are shown that are nearest to a limit, or "
-            "farthest beyond it; the last column counts all."
+            f"If there are more than {MAX_GROUPS} groups, those nearest to a bound or farthest "
+            "beyond it are shown; the last column counts all."
         )
-    return Panel("asked", "What was asked for", [part for part in text if part], [], tables)
+    return Panel("asked", "The constraint", [part for part in text if part], [], tables)
 
 
 def balance_panel(scene):
@@ -107,10 +107,10 @@ def balance_panel(scene):
     targets, asked = scene.run.targets, scene.run.asked
     if asked is not None:
         missed = max(own.worst for own in asked)
-        rows.append(["Farthest from what was asked for", f"{missed:,.2f} rows", "0 to 1 row"])
+        rows.append(["Worst violation of the constraint", f"{missed:,.2f} rows", "0 to 1 row"])
     elif targets is not None:
         missed = float(np.abs(scene.run.counts - targets).max())
-        rows.append(["Farthest cell from what was asked for", f"{missed:,.2f} rows", "0 to 1 row"])
+        rows.append(["Farthest cell from its target", f"{missed:,.2f} rows", "0 to 1 row"])
     table = Table("Measures of fairness", ["Measure", "This clustering", "Best possible"], rows)
     picture = Picture(svg, "Balance of each cluster; the worst one is filled.")
     return Panel("balance", "Balance", text, [picture], [table], beside=True)
@@ -128,13 +128,13 @@ def price_panel(scene):
     )
     text = [
         "Clusters that mirror the population are usually wider than clusters that ignore the "
-        "groups. Cost is the k-means cost: squared distances of the rows to their cluster's "
-        "centre, added up."
+        "groups. Cost is the k-means cost: the sum of squared distances of the rows to the mean of "
+        "their cluster. Plain k-means has no constraint, neither on groups nor on sizes."
     ]
     if scene.moved is not None:
         text.append(
             f"{scene.moved:.1%} of the rows are in another cluster than with plain k-means, after "
-            "the clusters of both were matched as well as possible."
+            "matching the clusters of both as well as possible."
         )
     pictures = []
     if plain is not None and run.cost is not None and run.plain_cost:
@@ -172,12 +172,12 @@ def _attributes_table(asked):
                 score_text(fairness.bound),
             ]
         )
-    header = ["Attribute", "Missed by", "Relative balance", "Balance", "Best possible balance"]
+    header = ["Attribute", "Violation", "Relative balance", "Balance", "Best possible balance"]
     return Table("Each attribute by itself", header, rows)
 
 
 def _asked_table(own, cluster_names):
-    """Clusters × groups: shares asked for and reached."""
+    """Clusters × groups: bounds and actual shares."""
     sizes = own.counts.sum(axis=1)
     shares = own.counts / np.where(sizes > 0, sizes, 1.0)[:, None]
     room = np.minimum(shares - own.lower, own.upper - shares).min(axis=0)
@@ -185,7 +185,7 @@ def _asked_table(own, cluster_names):
     rows = []
     same = own.is_same_for_all
     if same:
-        rows.append(["Asked for", "", *[own.range_text(0, r) for r in chosen], ""])
+        rows.append(["Bounds", "", *[own.range_text(0, r) for r in chosen], ""])
     for l in clusters_to_show(own.counts):
         size = f"{count_text(sizes[l])} {_in_brackets(own.size_text(l))}".strip()
         cells = [
@@ -195,10 +195,10 @@ def _asked_table(own, cluster_names):
         missed = max(own.missed[l].max(), own.size_missed[l])
         rows.append([display_name(cluster_names[l], 80), size, *cells, f"{missed:,.2f}"])
     groups = [display_name(own.groups[r], 60) for r in chosen]
-    caption = "Shares asked for and reached"
+    caption = "Bounds and actual shares"
     if own.title is not None:
         caption += f": {display_name(own.title, 60)}"
-    return Table(caption, ["Cluster", "Rows", *groups, "Missed by"], rows)
+    return Table(caption, ["Cluster", "Rows", *groups, "Violation"], rows)
 
 
 def _in_brackets(text):
@@ -238,7 +238,7 @@ def _selection_note(composition):
     n_empty = len(composition.table) - n_present
     if n_present > MAX_CLUSTERS:
         notes.append(
-            f"Of {n_present} clusters, the {MAX_CLUSTERS} farthest from the population are shown; "
+            f"The {MAX_CLUSTERS} of {n_present} clusters farthest from the population are shown; "
             "all measures are those of all clusters."
         )
     if n_empty:

@@ -26,7 +26,7 @@ from fairanchor.report._verdict import judge, price_sentence
 from fairanchor.tables._wording import counted
 
 PANELS = {
-    "What was asked for": asked_panel,
+    "The constraint": asked_panel,
     "Composition of the clusters": composition_panel,
     "Balance": balance_panel,
     "The price of fairness": price_panel,
@@ -116,7 +116,7 @@ def _tiles(scene):
     if run.asked is not None:
         missed = max(own.worst for own in run.asked)
         unit = "rows" if run.sample_weight is None else "weight"
-        tiles.insert(0, ("Missed by", f"{missed:,.2f}", f"{unit}, where it is most"))
+        tiles.insert(0, ("Worst violation", f"{missed:,.2f}", f"{unit} outside the bounds"))
     if run.cost is not None and run.plain_cost:
         extra = run.cost / run.plain_cost - 1
         tiles.append(("Extra cost", f"{extra:+.1%}", "against plain k-means"))

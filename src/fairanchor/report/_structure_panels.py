@@ -1,6 +1,7 @@
 """Panels on the clusters themselves, and on how they were found.
 
-A panel function returns a `Panel`, or the reason why there is nothing to show.
+A panel function returns a `Panel`, the reason why there is nothing to show, or None where the
+method has nothing of the kind.
 """
 
 import numpy as np
@@ -18,12 +19,10 @@ from fairanchor._plots._tables import MAX_CLUSTERS, clusters_to_show
 from fairanchor.report._parts import Panel, Picture, Table, count_text, figure_text
 from fairanchor.report._svg import draw
 
-# Columns of the picture of profiles that can be read in half the page's width.
+# Columns of the figure of profiles that can be read in half the page's width.
 WIDEST_BESIDE = 7
 # Smaller differences from the average are not worth a word.
 LEAST_DEVIATION = 0.2
-# Entries of a solver's record that the table has, beside its number.
-RECORD = ("mass_error", "objective")
 # A longer history is shown by its first and last records.
 MAX_RECORDS = 12
 
@@ -56,7 +55,7 @@ def profiles_panel(scene):
         text.append(f"Computed from a sample of {len(run.features):,} rows.")
     if len(importance) > n_columns:
         text.append(
-            f"Of {len(importance)} features, the picture has the {n_columns} in which the clusters "
+            f"The figure shows the {n_columns} of {len(importance)} features in which the clusters "
             "differ most."
         )
     rows = [
@@ -72,7 +71,7 @@ def profiles_panel(scene):
 
 
 def map_panel(scene):
-    """A two-dimensional picture, before and after."""
+    """The rows in two dimensions, before and after."""
     run = scene.run
     if run.features is None:
         return "the features of the rows are not known."
@@ -96,48 +95,52 @@ def map_panel(scene):
 
 
 def convergence_panel(scene):
-    """How the solver came to its answer."""
+    """Error or cost by iteration; None if the labels were not found iteratively."""
     run = scene.run
-    records = [record for record in run.history or [] if "mass_error" in record]
-    if not records:
-        return "no record of a solver's iterations came with the labels."
-    first, last = records[0]["mass_error"], records[-1]["mass_error"]
+    records = list(run.history or [])
+    if not records or ("cost" in records[0] and len(records) == 1):
+        return None
+    if "mass_error" in records[0]:
+        number, measures = "sweep", {"mass_error": "Error, in rows", "objective": "Objective"}
+        text = (
+            "The anchor graph gives each cluster its mass of each group. The error is the largest "
+            "difference of a mass from its target, in rows."
+        )
+    else:
+        number, measures = "iteration", {"cost": "Cost"}
+        text = (
+            "Each iteration moves the centres and assigns the rows again. The cost is the sum of "
+            "squared distances of the rows to their centres."
+        )
+    key, title = next(iter(measures.items()))
+    first, last = records[0][key], records[-1][key]
     svg = draw(
         lambda ax: plot_convergence(records, ax=ax),
         "convergence",
         "Convergence",
-        f"The error fell from {first:.3g} to {last:.3g} rows in {len(records)} iterations.",
+        f"{title}: from {first:.5g} to {last:.5g} in {len(records)} records.",
         height=3.0,
     )
-    state = "met its tolerance" if run.converged else "did not meet its tolerance"
-    text = [
-        "Before rows get their final labels, the anchor graph gives each cluster its mass of each "
-        "group. The error is the farthest any of them is from its target, in rows. The solver "
-        f"{state}."
-    ]
-    if run.n_graph_rows is not None and run.n_graph_rows < run.n_rows_total:
-        text.append(
-            f"It was solved on {run.n_graph_rows:,} rows that stand for all: the labels were "
-            "refined on all rows afterwards, and are counted exactly."
-        )
+    state = "converged" if run.converged else "did not converge"
     rows = [
-        [f"{record.get('sweep', i + 1)}", *[figure_text(record.get(key)) for key in RECORD]]
+        [f"{record.get(number, i + 1)}", *[figure_text(record.get(key)) for key in measures]]
         for i, record in _ends(records)
     ]
     table = Table(
         "Iterations" if len(records) <= MAX_RECORDS else "First and last iterations",
-        ["Sweep", "Error, in rows", "Objective"],
+        [number.capitalize(), *measures.values()],
         rows,
     )
-    picture = Picture(svg, "Error after each sweep over the rows.")
+    picture = Picture(svg, f"{title}, by {number}.")
+    text = [f"{text} The iterations {state}."]
     return Panel("convergence", "Convergence", text, [picture], [table], beside=True)
 
 
 def anchors_panel(scene):
-    """The anchors and the rows they stand for."""
+    """The anchors and the rows that they represent; None if there are none."""
     run = scene.run
     if run.anchors is None:
-        return "the labels were not made with anchors, or the anchors are not known."
+        return None
     svg = draw(
         lambda ax: plot_anchors(
             run.anchors,
@@ -153,12 +156,12 @@ def anchors_panel(scene):
         height=4.6,
     )
     text = [
-        f"{len(run.anchors):,} rows were chosen as anchors. They were clustered first, and every "
-        "other row was then written as a mixture of anchors."
+        f"{len(run.anchors):,} anchors represent all rows. They were clustered first; every row "
+        "was then connected to the anchors and labelled by them, within the constraint."
     ]
     caption = "Anchors, coloured by cluster."
     if run.anchor_masses is not None:
-        caption = "Anchors, coloured by cluster; a larger area stands for more rows."
+        caption = "Anchors, coloured by cluster; a larger area represents more rows."
     picture = Picture(svg, caption)
     return Panel("anchors", "The anchors", text, [picture], _anchor_tables(run), beside=True)
 
@@ -214,5 +217,5 @@ def _anchor_tables(run):
         own = labels == l
         mass = [] if masses is None else [count_text(masses[own].sum())]
         rows.append([display_name(run.cluster_names[l]), f"{own.sum()}", *mass])
-    header = ["Cluster", "Anchors"] + ([] if masses is None else ["Rows they stand for"])
+    header = ["Cluster", "Anchors"] + ([] if masses is None else ["Rows represented"])
     return [Table("Anchors by cluster", header, rows)]

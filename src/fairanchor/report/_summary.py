@@ -10,10 +10,10 @@ from fairanchor._plots._tables import count_table
 
 @dataclass(kw_only=True)
 class RunSummary:
-    """A clustering of people into clusters, with as much about it as is known.
+    """A clustering, with as much about it as is known.
 
-    Only the first four are needed; a panel whose data is None is left out of the report, which
-    says why. All tables have clusters as rows and groups as columns.
+    Only the first four are needed; a panel whose data is None is left out of the report. All tables
+    have clusters as rows and groups as columns.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class RunSummary:
     targets : ndarray of shape (n_clusters, n_groups), default=None
         What was asked for.
     asked : list of Asked, default=None
-        Limits that were asked for, one entry for each attribute, by which the report then judges;
-        None means the population's shares.
+        Bounds, one entry for each attribute, by which the report then judges; None means the
+        population's shares.
     request : str, default=None
         The same in one sentence.
     features : ndarray of shape (n_rows or len(sample_rows), n_features), default=None
@@ -51,26 +51,24 @@ class RunSummary:
     plain_labels : ndarray of shape (n_rows,), default=None
         Labels of plain k-means.
     anchors : ndarray of shape (n_anchors, n_features), default=None
-        Rows that stand for all the others.
+        Points that represent all rows.
     anchor_labels, anchor_masses : ndarray of shape (n_anchors,), default=None
-        Cluster of each anchor, and how many rows it stands for.
+        Cluster of each anchor, and how many rows it represents.
     history : list of dict, default=None
-        One record per iteration of the solver.
+        One record per iteration, with ``mass_error`` (anchor graph) or ``cost`` (fair k-means).
     parameters, versions, timings : dict
         What is needed to repeat the run, and seconds by step; ``versions`` is filled in with
         those of the running programs if it is empty.
     command, code : str, default=None
         The command line, and the Python code, that repeat the run.
     warnings : list of str, default=None
-        What was warned of during the run; None means that it is not known.
+        Warnings of the run; None means that they are not known.
     n_rows_left_out : int, default=0
         Rows of the table that are in no cluster, and in no count.
     left_out_reason : str, default="with missing values"
         Which rows they are.
     converged : bool, default=True
-        Whether the solver met its tolerance.
-    n_graph_rows : int, default=None
-        Number of rows on which the anchor graph was solved, if there is one.
+        Whether the iterations that made the labels converged.
     n_rows_total : int, default=None
         Number of rows that were clustered, if ``labels`` holds only some of them.
     uses_sensitive_for_prediction : bool, default=False
@@ -107,7 +105,6 @@ class RunSummary:
     n_rows_left_out: int = 0
     left_out_reason: str = "with missing values"
     converged: bool = True
-    n_graph_rows: int | None = None
     n_rows_total: int | None = None
     uses_sensitive_for_prediction: bool = False
 

@@ -2,11 +2,11 @@
 
 from fairanchor._sampling import spread_sample
 from fairanchor.report._asked import asked_of, request_of
-from fairanchor.report._collect import plain_kmeans, plain_setting
+from fairanchor.report._collect import history_of, plain_kmeans, plain_setting
 from fairanchor.report._repeat import python_of_table
 from fairanchor.report._summary import RunSummary
 
-# Enough rows for the report's pictures and profiles.
+# Enough rows for the report's figures and profiles.
 SAMPLE_ROWS = 20_000
 
 
@@ -15,7 +15,7 @@ def summarise_table_run(estimator, loaded, *, source, options, command, warnings
 
     Parameters
     ----------
-    estimator : AnchorFairClustering
+    estimator : FairKMeans or AnchorFairClustering
         Fitted to the table's rows.
     loaded : fairanchor.tables._load.LoadedTable
     source : str
@@ -53,11 +53,12 @@ def summarise_table_run(estimator, loaded, *, source, options, command, warnings
         cost=float(estimator.inertia_),
         plain_cost=float(plain.inertia_),
         plain_labels=plain.labels_,
-        anchors=estimator.anchors_,
-        anchor_labels=estimator.anchor_labels_,
-        anchor_masses=estimator.anchor_masses_,
-        history=estimator.history_,
+        anchors=getattr(estimator, "anchors_", None),
+        anchor_labels=getattr(estimator, "anchor_labels_", None),
+        anchor_masses=getattr(estimator, "anchor_masses_", None),
+        history=history_of(estimator),
         parameters=_table_parameters(source, loaded, options)
+        | {"estimator": type(estimator).__name__}
         | estimator.get_params(deep=False)
         | {"plain k-means": plain_setting(plain)},
         command=command,
@@ -66,7 +67,6 @@ def summarise_table_run(estimator, loaded, *, source, options, command, warnings
         n_rows_left_out=loaded.n_dropped,
         timings=dict(timings),
         converged=bool(estimator.converged_),
-        n_graph_rows=estimator.n_graph_rows_,
         uses_sensitive_for_prediction=True,
     )
 

@@ -9,7 +9,7 @@ from fairanchor.report._asked import worst_sentence
 from fairanchor.report._parts import named, score_text, share_of_best
 from fairanchor.tables._wording import counted
 
-# The report's own limits, which it states; neither is a legal one.
+# The report's own thresholds, which it states; neither is a legal one.
 NEARLY = 0.95
 PARTLY = 0.80
 
@@ -58,7 +58,7 @@ class Verdict:
     legend: str = (
         "“Yes” and “Nearly” mean that every group's share in every cluster is at least "
         f"{NEARLY:.0%} of its share in the population, and the other way round; “Only partly”, at "
-        f"least {PARTLY:.0%}. These limits are this report's own, not legal ones."
+        f"least {PARTLY:.0%}. These thresholds are this report's own, not legal ones."
     )
 
 
@@ -104,7 +104,7 @@ def judge(run, fairness):
 
 
 def _judge_request(run, fairness):
-    """The verdict by what was asked for, with the population's shares beside it."""
+    """The verdict on the constraint, with the population's shares beside it."""
     whose = " of all combinations" if len(run.asked) > 1 else ""
     return Verdict(
         *_answer_to_request(run),
@@ -114,9 +114,9 @@ def _judge_request(run, fairness):
             f"Against exact proportions{whose}, for information: {_lowered(_sentence(fairness))}",
             *_details(run, fairness),
         ],
-        "Do the clusters keep what was asked for?",
-        "“Yes” means that no limit is missed, or where it says so by less than one row: whole rows "
-        "do not always allow more. Whether the limits themselves are fair, no figure can tell.",
+        "Do the clusters satisfy the constraint?",
+        "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
+        "do not always allow more. Whether the bounds themselves are fair, no measure can tell.",
     )
 
 
@@ -142,7 +142,7 @@ def _lowered(sentence):
 
 def _answer(run, fairness):
     if not run.converged:
-        # Counts can be right by luck or by rounding; what the solver was asked for was not found.
+        # The labels are not those that the method asks for, whatever their counts.
         return "Not converged", "poor"
     whole_rows = run.sample_weight is None and fairness.deviation < 1
     if fairness.relative_balance >= NEARLY:

@@ -164,7 +164,7 @@ class ChunkedRows:
 
     def sum(self, kernel, title="sums"):
         """Sum the tuples of small arrays that ``kernel(block)`` returns for the distinct rows."""
-        return self.each(title, _SumOverBlocks(kernel), combine=_added)
+        return self.each(title, _SumOverBlocks(kernel), combine=added)
 
     def largest(self, kernel, title="largest"):
         """Largest of the numbers that ``kernel(block)`` returns for the distinct rows."""
@@ -283,7 +283,7 @@ class _LargestOfBlocks:
         return chunk.distinct.largest(self.kernel)
 
 
-def _added(results):
+def added(results):
     """Tables of all chunks, added in their order."""
     total = [np.array(table, dtype=np.float64) for table in results[0]]
     for tables in results[1:]:

@@ -8,6 +8,7 @@ the very same labels.
 
 import json
 import struct
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ DAMAGE = (
     TypeError,
     ValueError,
     struct.error,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

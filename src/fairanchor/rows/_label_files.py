@@ -133,7 +133,7 @@ def check_folder(path, *, force=False):
         raise FileExistsError(f"{path} is a link to nowhere, expected the name of a folder.")
     if path.exists() and any(path.iterdir()):
         if not force:
-            raise FileExistsError(f"{path} exists already. Use --force to replace it (force=True).")
+            raise FileExistsError(f"{path} exists already. Use force=True to replace it.")
         for item in sorted(path.rglob("*")):
             if not item.is_dir() and not _is_label_file(item):
                 raise FileExistsError(

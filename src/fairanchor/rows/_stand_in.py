@@ -11,18 +11,16 @@ from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 
 # Sizes of the samples, and the least number of rows of a group in each.
-SAMPLE_ROWS = 100_000, 25_000, 6_000
+SAMPLE_ROWS = 100_000, 25_000
 LEAST_ROWS_PER_GROUP = 2_000
 # How much smaller than what comes next a sample must be to save anything.
 GROWTH = 6
 
 
-def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights=None):
+def stand_in_samples(rows, distinct, *, least_rows=0):
     """Samples of every group, each several times larger than the one before.
 
     Their weights sum to each group's; a group with few distinct rows is there with all of them.
-    With cells they are post-stratified: the sampled rows of a cell weigh as much as all its
-    rows, so that a sample says little about the rows' places but what is known anyway.
 
     Parameters
     ----------
@@ -31,10 +29,6 @@ def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights
         The same rows, equal ones merged or not.
     least_rows : int
         Least number of rows of a sample.
-    cell_of : callable, default=None
-        Gives the cell of each row of a block; no cell has rows of two groups.
-    cell_weights : ndarray, default=None
-        Weight of all rows of each cell.
 
     Returns
     -------
@@ -46,8 +40,6 @@ def stand_in_samples(rows, distinct, *, least_rows=0, cell_of=None, cell_weights
         per_group = _rows_per_group(rows, n_sample, least_rows)
         if GROWTH * sum(min(len(own), per_group) for own in distinct.members) <= n_larger:
             sample = _drawn(rows, distinct, per_group)
-            if cell_of is not None:
-                sample = _post_stratified(sample, cell_of, cell_weights)
             samples.append(_scaled_to(rows.group_sizes, sample))
             n_larger = sample.n_rows
     return samples[::-1]
@@ -73,7 +65,7 @@ def draw_for_samples(rows, *, least_rows, least_per_group):
     return rows.draw([spread_sample(int(n), int(w)) for n, w in zip(sizes, wanted, strict=True)])
 
 
-def samples_of_drawn(rows, drawn, *, least_rows, cell_of=None, cell_weights=None):
+def samples_of_drawn(rows, drawn, *, least_rows):
     """`stand_in_samples` of rows in chunks, at least one; equal rows of a sample are merged."""
     samples, n_larger = [], rows.n_rows
     for n_sample in SAMPLE_ROWS:
@@ -84,8 +76,6 @@ def samples_of_drawn(rows, drawn, *, least_rows, cell_of=None, cell_weights=None
             continue
         sample = distinct_rows(drawn.rows.subset(chosen))
         sample = sample.weighted(sample.weights)
-        if cell_of is not None:
-            sample = _post_stratified(sample, cell_of, cell_weights)
         samples.append(_scaled_to(rows.group_sizes, sample))
         n_larger = len(chosen)
     return samples[::-1]
@@ -130,14 +120,8 @@ def _drawn(rows, distinct, rows_per_group):
     return MemoryRows(X, codes, rows.n_groups, weights=weights, n_jobs=rows.n_jobs)
 
 
-def _post_stratified(sample, cell_of, cell_weights):
-    cells = np.concatenate([cell_of(block) for block in sample.blocks()])
-    sampled = np.bincount(cells, weights=sample.weights, minlength=len(cell_weights))
-    return sample.weighted(sample.weights * ratio(cell_weights, sampled)[cells])
-
-
 def _scaled_to(group_sizes, sample):
-    """The sample with the weight of all rows; cells without a row are left to their group."""
+    """The sample with the weight of all rows of each group."""
     return sample.weighted(
         sample.weights * ratio(group_sizes, sample.group_sizes)[sample.group_codes]
     )

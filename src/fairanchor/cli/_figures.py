@@ -1,15 +1,15 @@
-"""Pictures that commands write: whole or not at all, and equal for equal results."""
+"""Figures that commands write: whole or not at all, and equal for equal results."""
 
 
 def save_figure(draw, output, force, *, salt):
-    """Write what ``draw(ax)`` draws to a file whose suffix says its format."""
+    """Write what ``draw(ax)`` draws to a file; its suffix is the format."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     from fairanchor._files import replacing
 
     suffix = output.rsplit(".", 1)[1].lower()
-    # Text stays text, and nothing in the file is drawn by lot.
+    # Text stays text, and no id in the file is random.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure = Figure(figsize=(7.6, 5.2), layout="constrained")
         draw(figure.add_subplot())
@@ -18,5 +18,5 @@ def save_figure(draw, output, force, *, salt):
 
 
 def _undated(suffix):
-    """Metadata without a date: equal results are equal pictures."""
+    """Metadata without a date: equal results are equal files."""
     return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)

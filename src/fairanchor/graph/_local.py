@@ -1,0 +1,134 @@
+"""The local anchor graph: a row is connected to the anchors around it.
+
+With ``d_ij = ||x_i - h_j||^2``::
+
+    minimise  sum_i w_i (d_i z_i + alpha_i ||z_i||^2)   over z_i in the simplex
+    subject to  sum of w_i z_ij over rows i of group r and anchors j of cluster l = t[l, r]
+
+Given the dual variables, a row's weights are a projection onto the simplex, in closed form and
+sparse. For whole targets, a unique optimum and small enough alpha the soft labels are 0 or 1, and
+the problem is the assignment with costs ``D[i, l] = min of d_ij over the anchors j of cluster l``.
+Labels are made from these costs.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from sklearn.base import BaseEstimator
+
+from fairanchor._kernels import _nearest as kernels
+
+# Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
+# equal distances from more anchors than n_neighbors have no other.
+LEAST_ALPHA = 1e-3
+
+
+class LocalGraph(BaseEstimator):
+    """Connect each row to the anchors around it.
+
+    The cost of a row in a cluster is its squared distance to the nearest anchor of that cluster.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of anchors with a positive weight in `AnchorFairClustering.transform` where the
+        constraint does not bind. It also sets how sharp the soft labels of ``predict_proba``
+        are; the labels do not depend on it.
+    """
+
+    def __init__(self, n_neighbors=5):
+        self.n_neighbors = n_neighbors
+
+    def _check(self):
+        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
+            raise ValueError(
+                f"LocalGraph(n_neighbors={self.n_neighbors!r}) should be a whole number >= 1."
+            )
+
+
+@dataclass(frozen=True)
+class LocalCosts:
+    """Minus the squared distance of rows to the nearest anchor of each cluster.
+
+    Attributes
+    ----------
+    anchors : ndarray of shape (n_anchors, n_features)
+    anchor_labels : ndarray of shape (n_anchors,)
+    n_clusters : int
+    n_neighbors : int
+    least_alpha : float
+    """
+
+    anchors: np.ndarray
+    anchor_labels: np.ndarray
+    n_clusters: int
+    n_neighbors: int = 5
+    least_alpha: float = 1e-300
+
+    @cached_property
+    def _layout(self):
+        """Anchors by cluster: their order, themselves, and the first of each cluster."""
+        order = np.argsort(self.anchor_labels, kind="stable")
+        first = np.searchsorted(self.anchor_labels[order], np.arange(self.n_clusters + 1))
+        return order, self.anchors[order], first
+
+    @cached_property
+    def key(self):
+        """Identifies these costs among those of other anchors or labels."""
+        digest = hashlib.blake2b(self.anchors.tobytes(), digest_size=16)
+        digest.update(self.anchor_labels.tobytes())
+        return digest.digest()
+
+    def scores(self, rows):
+        """Minus the costs of `MemoryRows`."""
+        costs = np.empty((rows.n_rows, self.n_clusters))
+        rows.map(self._write_costs, [costs])
+        return np.negative(costs, out=costs)
+
+    def with_typical_distance(self, distance):
+        """The same costs, with the mean squared distance of a row to its nearest anchor."""
+        return replace(self, least_alpha=max(LEAST_ALPHA * distance, 1e-300))
+
+    def soft_labels(self, rows, prices):
+        """Projection of ``-(costs - prices) / 2 alpha`` on the simplex, for `MemoryRows`.
+
+        ``prices`` has a row per cluster and a column per group; minus infinity excludes a cell.
+        """
+        soft_labels = np.empty((rows.n_rows, self.n_clusters))
+
+        def kernel(block, out):
+            costs = np.empty(out.shape)
+            self._write_costs(block, costs)
+            costs -= prices.T[block.group_codes]
+            alphas = np.empty(len(costs))
+            nothing = np.empty((0, len(self.anchors)))
+            self._write_weights(block, nothing, nothing, alphas)
+            kernels.project_rows(costs, alphas, out)
+
+        rows.map(kernel, [soft_labels])
+        return soft_labels
+
+    def anchor_weights(self, rows, prices):
+        """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
+        order = self._layout[0]
+        by_anchor = np.ascontiguousarray(prices[self.anchor_labels[order]].T)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        blocks = []
+        for block in rows.blocks():
+            Z, alphas = np.empty((len(block.X), len(order))), np.empty(len(block.X))
+            self._write_weights(block, by_anchor[block.group_codes], Z, alphas)
+            blocks.append(csr_array(Z[:, place]))
+        return vstack(blocks, format="csr")
+
+    def _write_costs(self, block, costs):
+        _, H, first = self._layout
+        kernels.nearest_in_clusters(block.X, H, first, costs)
+
+    def _write_weights(self, block, prices, Z, alphas):
+        _, H, _ = self._layout
+        kernels.neighbour_weights(block.X, H, self.n_neighbors, self.least_alpha, prices, Z, alphas)

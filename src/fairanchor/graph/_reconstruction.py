@@ -1,0 +1,172 @@
+"""The paper's anchor graph: a row is a convex combination of anchors.
+
+See `AnchorGraphProblem` for the problem, and `NewtonSolver` and `ADMMSolver` for its solvers.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+from sklearn.base import BaseEstimator
+
+from fairanchor.assignment._share_limits import LimitRows
+from fairanchor.graph._admm import ADMMSolver
+from fairanchor.graph._newton import NewtonSolver
+from fairanchor.graph._problem import AnchorGraphProblem
+from fairanchor.graph._row_solvers import RowSolver, allowed_anchors, require_solved
+
+SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
+
+
+class ReconstructionGraph(BaseEstimator):
+    """Write each row as a convex combination of the anchors, as in the paper.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Ridge weight. A number is absolute, in squared units of the features, as in the paper;
+        ``"auto"`` is the mean squared distance of the anchors from their mean.
+    solver : {"newton", "admm"}, default="newton"
+        The exact dual method, or the paper's ADMM with Frank-Wolfe steps.
+    tol : float, default=1e-3
+        Largest error of a cell's soft mass, relative to its group's size.
+    max_iter : int, default=100
+        Largest number of sweeps of the solver over the rows.
+    """
+
+    def __init__(self, alpha="auto", solver="newton", tol=1e-3, max_iter=100):
+        self.alpha = alpha
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _check(self):
+        wrong = None
+        if self.alpha != "auto" and not (isinstance(self.alpha, Real) and 0 < self.alpha < np.inf):
+            wrong = f"alpha={self.alpha!r}", "'auto' or a finite number > 0"
+        elif self.solver not in SOLVERS:
+            wrong = f"solver={self.solver!r}", f"one of {sorted(SOLVERS)}"
+        elif not (isinstance(self.tol, Real) and self.tol > 0):
+            wrong = f"tol={self.tol!r}", "a number > 0"
+        elif not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
+            wrong = f"max_iter={self.max_iter!r}", "a whole number >= 1"
+        if wrong:
+            raise ValueError(f"ReconstructionGraph({wrong[0]}) should be {wrong[1]}.")
+
+    def problem(self, anchors, anchor_labels, n_clusters, length=1.0):
+        """The problem for anchors that were multiplied by ``length``."""
+        alpha = None if self.alpha == "auto" else self.alpha * length**2
+        return AnchorGraphProblem(anchors, anchor_labels, n_clusters, alpha)
+
+    def make_solver(self):
+        """The solver by its name."""
+        return SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """Weight of rows on the anchors of each cluster: the scores of the paper's graph.
+
+    Attributes
+    ----------
+    problem : AnchorGraphProblem
+    multipliers : ndarray of shape (n_clusters, n_groups)
+    allowed_cells : ndarray of shape (n_clusters, n_groups), bool
+        False where a group's target is zero: none of its rows uses these anchors.
+    """
+
+    problem: AnchorGraphProblem
+    multipliers: np.ndarray
+    allowed_cells: np.ndarray
+
+    @property
+    def key(self):
+        """Identifies these scores among those of other multipliers."""
+        return self.multipliers.tobytes()
+
+    def scores(self, rows):
+        """Soft labels of `MemoryRows`."""
+        priced = self._priced()
+        everyone = np.ones(self.multipliers.shape[1], dtype=bool)
+        scores = np.empty((rows.n_rows, self.problem.n_clusters))
+
+        def kernel(block, out):
+            counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
+            require_solved(counts, len(block.X), self.problem)
+
+        rows.map(kernel, [scores])
+        return scores
+
+    def soft_labels(self, rows, prices):
+        """The same as `scores`: prices belong to the labels."""
+        return self.scores(rows)
+
+    def anchor_weights(self, rows, prices):
+        """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
+        priced = self._priced()
+        return vstack([csr_array(priced.weights(block)) for block in rows.blocks()], format="csr")
+
+    def _priced(self):
+        allowed = allowed_anchors(self.problem, self.allowed_cells)
+        return RowSolver(self.problem).at(self.multipliers, allowed)
+
+
+def nearest_targets(rule, problem, rows):
+    """Targets within bounds that change the graph least.
+
+    Parameters
+    ----------
+    rule : LimitRule
+    problem : AnchorGraphProblem
+    rows : MemoryRows
+
+    Returns
+    -------
+    targets : ndarray of shape (n_clusters, n_groups)
+        Those that differ least, in the sum of all cells, from the mass that the anchors of each
+        cluster get of each group without any constraint.
+    """
+    mass = _unconstrained_mass(problem, rows)
+    constraints = LimitRows.of(list(rule.limits), rule.joint).constraints
+    if len(constraints.right) == 0 or constraints.excess(mass) <= 1e-9 * rows.total:
+        return mass
+    n_clusters, n_groups = mass.shape
+    n_cells = mass.size
+    identity = sparse.eye_array(n_cells)
+    nothing = sparse.csr_array((len(constraints.right), n_cells))
+    limits = sparse.hstack([constraints.matrix, nothing], format="csr")
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
+    whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_cells))])
+    equal, flat = constraints.is_equal, mass.ravel()
+    # Variables: the cells, and their distances from the mass.
+    solution = linprog(
+        np.repeat([0.0, 1.0], n_cells),
+        A_ub=sparse.vstack(
+            [
+                sparse.hstack([identity, -identity]),
+                sparse.hstack([-identity, -identity]),
+                limits[~equal],
+            ]
+        ),
+        b_ub=np.concatenate([flat, -flat, constraints.right[~equal]]),
+        A_eq=sparse.vstack([whole, limits[equal]]),
+        b_eq=np.concatenate([rows.group_sizes, constraints.right[equal]]),
+        method="highs",
+    )
+    if solution.status != 0:
+        raise RuntimeError(f"HiGHS found no targets within the bounds: {solution.message}")
+    table = np.maximum(solution.x[:n_cells].reshape(mass.shape), 0.0)
+    totals = table.sum(axis=0)
+    return table * np.divide(rows.group_sizes, totals, out=np.ones(n_groups), where=totals > 0)
+
+
+def _unconstrained_mass(problem, rows):
+    """Mass of each group on the anchors of each cluster without a constraint."""
+    shape = (problem.n_clusters, rows.n_groups)
+    free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).scores(rows)
+    mass = np.zeros(shape)
+    np.add.at(mass.T, rows.group_codes, free * rows.weights[:, None])
+    return mass
