@@ -3,7 +3,6 @@
 import pickle
 import warnings
 
-import clarabel
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -312,6 +311,7 @@ def test_weights_on_the_anchors_are_projections_of_the_priced_distances(blobs):
 
 def soft_labels_of_the_graph(distances, anchor_labels, group, table, alpha):
     """The problem min sum d z + alpha ||z||^2 with the group-label constraint, by Clarabel."""
+    clarabel = pytest.importorskip("clarabel")
     n, m = distances.shape
     c, h = table.shape
     simplex = sp.kron(sp.eye(n), np.ones((1, m)))

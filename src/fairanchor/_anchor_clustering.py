@@ -349,31 +349,35 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
                 "fairness='paper' is infeasible unless quotas are proportional, and needs "
                 "graph=ReconstructionGraph(solver='admm'). fairness='anchors' is the feasible form."
             )
-        if self._has_bounds() and self.assignment != "balanced":
+        bounds = self._bounds_in_words()
+        if bounds is not None and self.assignment != "balanced":
             raise ValueError(
-                f"assignment={self.assignment!r} keeps no bound: a tolerance, FairnessTargets, "
-                "separate attributes and min_cluster_size need assignment='balanced'."
+                f"{bounds} needs assignment='balanced', got {self.assignment!r}: bounds hold for "
+                "labels that are assigned exactly."
             )
-        if self._has_bounds() and not exact:
+        if bounds is not None and not exact:
             raise ValueError(
-                "solver='admm' keeps no bound: a tolerance, FairnessTargets, separate attributes "
-                "and min_cluster_size need solver='newton' or graph='local'."
+                f"{bounds} needs solver='newton' or graph='local', got solver={graph.solver!r}: "
+                "ADMM ends near its targets only."
             )
         return graph
 
-    def _has_bounds(self):
-        """Whether bounds on shares or sizes are asked for, instead of a table of targets."""
-        return (
-            self.tolerance > 0.0
-            or self.attributes == "separate"
-            or self.min_cluster_size is not None
-            or is_bounds(self.fairness)
-        )
+    def _bounds_in_words(self):
+        """The parameter that asks for bounds, or None."""
+        if is_bounds(self.fairness):
+            return f"fairness={self.fairness!r}"
+        if self.tolerance > 0.0:
+            return f"tolerance={self.tolerance}"
+        if self.attributes == "separate":
+            return "attributes='separate'"
+        if self.min_cluster_size is not None:
+            return f"min_cluster_size={self.min_cluster_size}"
+        return None
 
     def _needs_memory(self, graph):
         """What was asked for that needs all rows in memory at once, or None."""
-        if self._has_bounds():
-            return "A tolerance, bounds, attributes='separate' or min_cluster_size"
+        if self._bounds_in_words() is not None:
+            return self._bounds_in_words()
         if self.assignment != "balanced":
             return f"assignment={self.assignment!r}"
         if isinstance(graph, ReconstructionGraph) and graph.solver != "newton":
