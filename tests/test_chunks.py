@@ -386,7 +386,7 @@ def test_predict_gives_the_labels_but_for_ties(estimator, tmp_path):
     ("parameters", "named"),
     [
         ({"tolerance": 0.1}, "tolerance"),
-        ({"fairness": FairnessTargets(min_size=5)}, "bounds"),
+        ({"fairness": FairnessTargets(min_size=5)}, "fairness=FairnessTargets"),
         ({"attributes": "separate"}, "attributes='separate'"),
         ({"min_cluster_size": 10}, "min_cluster_size"),
     ],

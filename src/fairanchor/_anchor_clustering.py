@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from fairanchor._constraint import Constraint, check_request, constraint_of, is_bounds
+from fairanchor._constraint import Constraint, check_request, constraint_of
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, fit_context, without
@@ -361,18 +361,6 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
                 "ADMM ends near its targets only."
             )
         return graph
-
-    def _bounds_in_words(self):
-        """The parameter that asks for bounds, or None."""
-        if is_bounds(self.fairness):
-            return f"fairness={self.fairness!r}"
-        if self.tolerance > 0.0:
-            return f"tolerance={self.tolerance}"
-        if self.attributes == "separate":
-            return "attributes='separate'"
-        if self.min_cluster_size is not None:
-            return f"min_cluster_size={self.min_cluster_size}"
-        return None
 
     def _needs_memory(self, graph):
         """What was asked for that needs all rows in memory at once, or None."""

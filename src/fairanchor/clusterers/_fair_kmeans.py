@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from fairanchor._constraint import check_request, constraint_of, is_bounds
+from fairanchor._constraint import check_request, constraint_of
 from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
@@ -259,11 +259,9 @@ default="population"
 
     def _fit(self, X, sensitive_features, sample_weight, before=None):
         check_request(self.fairness, self.tolerance, self.min_cluster_size)
-        bounded = self.tolerance > 0 or self.min_cluster_size is not None
-        if bounded or self.attributes == "separate" or is_bounds(self.fairness):
-            needs_memory = "A tolerance, bounds, attributes='separate' or min_cluster_size"
-        else:
-            needs_memory = None if before is None else "A warm start"
+        needs_memory = self._bounds_in_words()
+        if before is not None:
+            needs_memory = "A warm start"
         training = self._open_rows(X, sensitive_features, sample_weight, needs_memory=needs_memory)
         warn_about_small_groups(training.groups, self.n_clusters, attributes=training.attributes)
         constraint = constraint_of(

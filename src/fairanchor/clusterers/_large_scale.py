@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._attributes import Attributes
+from fairanchor._constraint import is_bounds
 from fairanchor._groups import Groups, check_groups, warn_one_group
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._sensitive_names import store_titles, titles_at_fit
@@ -230,6 +231,18 @@ class LargeScaleClusterer(FairClusterer):
         return chunked
 
     # Rows.
+
+    def _bounds_in_words(self):
+        """The parameter that asks for bounds, or None."""
+        if is_bounds(self.fairness):
+            return f"fairness={self.fairness!r}"
+        if self.tolerance > 0.0:
+            return f"tolerance={self.tolerance}"
+        if self.attributes == "separate":
+            return "attributes='separate'"
+        if self.min_cluster_size is not None:
+            return f"min_cluster_size={self.min_cluster_size}"
+        return None
 
     def _open_rows(self, X, sensitive_features, sample_weight, *, needs_memory=None):
         """`TrainingRows` of what the user gave.
