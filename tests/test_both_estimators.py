@@ -109,3 +109,16 @@ def test_mixed_lists_of_targets_raise(estimator, rows):
     X, group = rows
     with pytest.raises(ValueError, match="FairnessTargets"):
         estimator(2, fairness=[FairnessTargets(), "population"]).fit(X, sensitive_features=group)
+
+
+@BOTH
+def test_an_unseen_combination_stays_out_of_forbidden_clusters(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    people = pd.DataFrame({"g": rng.choice(["a", "b"], 400), "h": rng.choice(["x", "y"], 400)})
+    people.loc[people["g"] == "a", "h"] = "x"  # "a" with "y" is not seen
+    bounds = [FairnessTargets(upper={"a": [0, 1, 1]}), FairnessTargets(tolerance=1)]
+    model = estimator(3, fairness=bounds, attributes="separate", random_state=0)
+    model.fit(X, sensitive_features=people)
+    new = pd.DataFrame({"g": ["a"] * 400, "h": ["y"] * 400})
+    assert 0 not in model.predict(100 * X, sensitive_features=new)

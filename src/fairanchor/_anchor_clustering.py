@@ -33,7 +33,7 @@ from fairanchor.graph import (
 )
 from fairanchor.graph._targets import TARGETS
 
-# Clusters below this share of the rows, or this part of the average, are reported.
+# Clusters below this share of the rows, and below this part of the average, are reported.
 SMALL_SHARE, SMALL_PART = 0.005, 0.1
 GRAPHS = {"local": LocalGraph, "reconstruction": ReconstructionGraph}
 ASSIGNMENTS = ("balanced", "argmax")
@@ -559,10 +559,6 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.transform(X, sensitive_features=sensitive_features)
-
-    def _labels_of(self, rows, prices):
-        priced = self._scorer_for(prices).scores(rows) + prices.T[rows.group_codes]
-        return priced.argmax(axis=1).astype(np.int32)
 
     def _scorer_for(self, prices):
         """The scorer, with multipliers for codes that fit has not seen."""

@@ -345,8 +345,12 @@ class LargeScaleClusterer(FairClusterer):
         return np.divide(sums, totals, out=np.full(len(totals), default), where=totals > 0)
 
     def _labels_of(self, rows, prices):
-        priced = self._scorer.scores(rows) + prices.T[rows.group_codes]
+        priced = self._scorer_for(prices).scores(rows) + prices.T[rows.group_codes]
         return priced.argmax(axis=1).astype(np.int32)
+
+    def _scorer_for(self, prices):
+        """The scorer of rows with one code for each column of prices."""
+        return self._scorer
 
     # Attributes after a fit.
 
