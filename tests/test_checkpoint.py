@@ -155,7 +155,7 @@ def test_what_is_known_is_not_computed_again(finished, folder):
     resumed = StopAt()
     found = run(folder, checkpoint, resume=True, progress=resumed)
     assert_array_equal(gathered(found), gathered(expected))
-    assert {title for title, _ in steps} >= {"anchor graph", "masses of anchors", "labels"}
+    assert {title for title, _ in steps} >= {"anchor graph", "masses of anchors", "sweep"}
     repeated = {title for title, _ in resumed.seen}
     assert repeated <= {"first look", "sample", "prices", "writing"}
 
@@ -207,7 +207,7 @@ def test_a_killed_driver_goes_on_to_the_same_labels(finished, folder, tmp_path):
 
 def test_a_checkpoint_is_small_however_many_chunks_there_are(finished, folder, tmp_path):
     size = (finished[2] / FILE_NAME).stat().st_size
-    assert size < 20_000
+    assert size < 500_000  # rows near a tie, of a few passes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_chunks, "CHUNK_ROWS", 30)
         run(folder, tmp_path)

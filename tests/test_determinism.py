@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fairanchor.assignment._scored_rows as scored_rows
 import fairanchor.assignment._transport as transport
 import fairanchor.rows._distinct as distinct
 import fairanchor.rows._memory as memory
@@ -28,7 +27,7 @@ from fairanchor import (
 )
 from fairanchor.datasets import make_fair_blobs
 
-USERS_OF_THREADS = (scored_rows, transport, distinct, memory)
+USERS_OF_THREADS = (transport, distinct, memory)
 # Enough rows for several blocks, of enough features for the products to be shared by threads.
 SHARES = (0.6, 0.25, 0.15)
 DATA = make_fair_blobs(20_000, n_features=12, centers=4, group_shares=SHARES, random_state=1)

@@ -13,8 +13,9 @@ from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, fit_context, without
 from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
 from fairanchor.assignment import largest_remainder, raise_small_sizes
-from fairanchor.assignment._assign import Assigned, KnownScores, assign_rows, unconstrained
-from fairanchor.clusterers._fair_lloyd import cost_of, means_of
+from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
+from fairanchor.assignment._sweep import KnownCosts, cheapest_clusters
+from fairanchor.clusterers._fair_lloyd import cost_of, means_of, sums_in_chunks
 from fairanchor.clusterers._large_scale import LargeScaleClusterer
 from fairanchor.clusterers._on_anchors import cluster_anchors
 from fairanchor.clusterers._registry import CLUSTERERS, check_clusterer
@@ -321,7 +322,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         connect = self._connect_locally
         if isinstance(graph, ReconstructionGraph):
             connect = self._reconstruct
-        constraint, assigned = connect(graph, training, anchors, anchor_labels, drawn)
+        constraint, assigned, labels = connect(graph, training, anchors, anchor_labels, drawn)
 
         self.clusterer_ = fitted
         self.anchors_ = anchors.points / training.length
@@ -332,9 +333,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             self.anchor_indices_ = anchors.indices
         self._n_features_out = len(anchors.points)
         self._store_assignment(
-            training, assigned, constraint, squared=isinstance(graph, LocalGraph)
+            training, assigned, labels, constraint, squared=isinstance(graph, LocalGraph)
         )
-        self._store_centers(training, assigned)
+        self._store_centers(training, assigned, labels)
         self._warn_about_small_clusters()
         return self
 
@@ -391,21 +392,18 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         n_clusters = int(anchor_labels.max()) + 1
         rows = training.distinct
         costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
-        # Rows in chunks keep their scores themselves.
-        scorer = costs if training.in_chunks else KnownScores(costs.scores(rows))
-        mass, total = unconstrained(rows, scorer)
+        known, mass, total = unconstrained(rows, costs)
         summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
         constraint = self._constraint(training, summary)
         if constraint.is_population:
             sizes = _at_least_a_row(mass.sum(axis=1), whole=not training.rows.is_weighted)
             constraint = Constraint(np.outer(sizes, rows.group_sizes) / rows.total)
-        points = (anchors.points, anchor_labels)
-        assigned = self._labels(training, rows, scorer, constraint, points, drawn)
+        assigned = self._labels(training, rows, known, constraint, drawn)
         self._scorer = costs.with_typical_distance(total / rows.total)
         self.converged_, self.n_iter_ = True, 1
         for name in ("multipliers_", "mass_error_", "duality_gap_", "history_"):
             self.__dict__.pop(name, None)
-        return constraint, assigned
+        return constraint, *assigned
 
     def _reconstruct(self, graph, training, anchors, anchor_labels, drawn):
         """Soft labels as convex combinations of the anchors, whose sums meet the targets."""
@@ -431,11 +429,12 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             allowed = (targets > 0) | (targets.sum(axis=0) == 0)
             multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
         soft_labels = result.pop_soft_labels()
-        scorer = SoftLabels(problem, multipliers, allowed)
+        known = rows, SoftLabels(problem, multipliers, allowed)
         if soft_labels is not None:
-            scorer = KnownScores(soft_labels)
-        points = (anchors.points, anchor_labels)
-        assigned = self._labels(training, rows, scorer, constraint, points, drawn)
+            known = rows.with_features(-soft_labels), KnownCosts(n_clusters)
+        elif not training.in_chunks:
+            known = with_known_costs(*known)
+        assigned = self._labels(training, rows, known, constraint, drawn)
         self._scorer = SoftLabels(
             problem, training.groups.to_public(multipliers), training.groups.to_public(allowed)
         )
@@ -445,38 +444,40 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self.duality_gap_ = result.duality_gap * unit / length / length
         self.history_ = result.history_in_units_of(length, unit)
         self.converged_, self.n_iter_ = result.converged, result.n_iter
-        return constraint, assigned
+        return constraint, *assigned
 
-    def _labels(self, training, rows, scorer, constraint, labelled_anchors, drawn):
-        """The cheapest labels under the constraint, or each row's own cheapest cluster."""
+    def _labels(self, training, rows, known, constraint, drawn):
+        """The cheapest labels under the constraint, or each row's own cheapest cluster.
+
+        ``known`` has the same rows, and their costs.
+        """
+        costs = known[1]
         if self.assignment == "argmax":
             targets = constraint.targets
-            allowed = constraint.allowed_cells(*targets.shape)
-            closed = np.where(allowed, 0.0, -np.inf).T[rows.group_codes]
-            labels = (scorer.scores(rows) + closed).argmax(axis=1).astype(np.int32)
-            return Assigned(rows.spread(labels, {}), targets, np.zeros(targets.shape), 0.0)
-        middles = sample = None
+            closed = np.where(constraint.allowed_cells(*targets.shape), 0.0, np.inf)
+            labels = cheapest_clusters(*known, closed)
+            return Unassigned(targets), rows.spread(labels, {})
         if training.in_chunks:
-            n_clusters = int(labelled_anchors[1].max()) + 1
-            sample = training.samples(n_clusters, drawn)[-1]
-            middles = _cluster_means(*labelled_anchors, n_clusters)
-        return assign_rows(rows, scorer, constraint, sample, middles)
+            sample = training.samples(costs.n_clusters, drawn)[-1]
+            return assign(*known, constraint, sample=sample), None
+        assigned = assign(*known, constraint)
+        return assigned, rows.spread(*assigned.transported.memory_labels())
 
-    def _store_centers(self, training, assigned):
+    def _store_centers(self, training, assigned, labels):
         """Means of the clusters, and the squared distances of the rows to them."""
         n_clusters, rows, length = len(assigned.targets), training.rows, training.length
         # A cluster without rows has the mean of its anchors.
         middles = _cluster_means(self.anchors_ * length, self.anchor_labels_, n_clusters)
         if training.in_chunks:
-            agreed = assigned.labels
-            sizes = agreed.totals.sum(axis=1)
-            means = agreed.sums / np.maximum(sizes, 1)[:, None]
-            centers = np.where(sizes[:, None] > 0, means, middles)
+            sums, sizes, squares = sums_in_chunks(
+                rows, list(assigned.labellers()), n_clusters, middles
+            )
+            centers = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], middles)
             # Squares around points that are near, less the little that the means take of them.
-            cost = agreed.squares - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
+            cost = squares[0] - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
         else:
-            centers = means_of(rows, assigned.labels, middles)
-            cost = cost_of(rows, assigned.labels, centers)
+            centers = means_of(rows, labels, middles)
+            cost = cost_of(rows, labels, centers)
         self.cluster_centers_ = centers / length
         self.inertia_ = max(float(cost), 0.0) * training.unit / length / length
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))

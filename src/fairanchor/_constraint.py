@@ -10,6 +10,7 @@ import numpy as np
 
 from fairanchor._fairness_targets import FairnessTargets, named_columns
 from fairanchor.assignment._feasibility import check_limits
+from fairanchor.assignment._limit_matrix import CellConstraints
 from fairanchor.assignment._limit_rule import LimitRule, proportional_rule
 from fairanchor.assignment._share_limits import ShareLimits
 
@@ -33,6 +34,15 @@ class Constraint:
     def is_population(self):
         """Whether clusters mirror the population exactly, with sizes that are free."""
         return self.targets is None and self.rule is None
+
+    def cells(self, group_sizes, n_clusters):
+        """The constraint as linear limits on the table of clusters × groups."""
+        if self.targets is not None:
+            return CellConstraints.of_table(self.targets)
+        rule = self.rule
+        if rule is None:
+            rule = proportional_rule(group_sizes, n_clusters, 0.0)
+        return rule.limit_rows.constraints
 
     def allowed_cells(self, n_clusters, n_groups):
         """Cells that may have rows: bool of shape (n_clusters, n_groups)."""

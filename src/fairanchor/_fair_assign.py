@@ -8,11 +8,13 @@ from sklearn.utils.validation import check_array
 from fairanchor._attributes import Attributes
 from fairanchor._constraint import check_request, constraint_of
 from fairanchor._groups import check_groups
+from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import check_weights
-from fairanchor.assignment import round_targets, transport_rows
+from fairanchor.assignment._engine import assign
 from fairanchor.assignment._limit_rule import proportional_rule
 from fairanchor.assignment._share_limits import check_tolerance
+from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.clusterers._base import count_cells
 from fairanchor.rows import MemoryRows
 
@@ -127,36 +129,31 @@ default="population"
     if weights is not None and np.ptp(weights) == 0.0:
         # Equal weights are counts in another unit, and counts can be met exactly.
         weights, unit = None, float(weights[0])
-    rows = MemoryRows(costs, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs)
+    # What is common to all clusters decides nothing, but takes digits from what does.
+    least = costs.min(axis=1, keepdims=True)
+    scale = power_of_two_scale(costs)
+    rows = MemoryRows(
+        (costs - least) * scale, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs
+    )
     columns = Attributes.of(sensitive_features, groups) if attributes == "separate" else None
     constraint = constraint_of(
         fairness, tolerance, columns, groups, rows, n_clusters, empty=True, unit=unit
     )
-    rule, scores = constraint.rule, -costs
-    if constraint.is_population:
-        rule = proportional_rule(rows.group_sizes, n_clusters, 0.0)
-    if rule is not None:
-        found = rule.assign(rows, scores)
-        labels, prices, lp_value = found.labels, found.prices, found.lp_value
-    else:
-        totals = round_targets(constraint.targets, rows.group_sizes, whole=weights is None)
-        found = transport_rows(rows, scores, totals)
-        labels, prices = found.labels, found.prices
-        # The labels are optimal for the rounded table; the program has the table as it is.
-        priced = (costs - prices.T[groups.codes]).min(axis=1)
-        lp_value = float(rows.weights @ priced + (prices * constraint.targets).sum())
+    found = assign(rows, KnownCosts(n_clusters), constraint)
+    labels = found.labels(rows)
     counts = count_cells(labels, groups.codes, n_clusters, groups.n_groups, weights)
-    if rule is not None:
+    missed = float(np.abs(counts - found.targets).max())
+    if constraint.targets is None:
+        rule = constraint.rule or proportional_rule(rows.group_sizes, n_clusters, 0.0)
         missed = max(rule.violations(counts))
-    else:
-        missed = float(np.abs(counts - constraint.targets).max())
     cost = float(rows.weights @ costs[np.arange(len(costs)), labels])
+    common = float(rows.weights @ least[:, 0])
     return FairAssignment(
-        labels=np.asarray(labels, dtype=np.int32),
+        labels=labels,
         groups=groups.public_names,
         counts=groups.to_public(counts) if unit == 1.0 else groups.to_public(counts) * unit,
-        dual_variables=groups.to_public(prices),
+        dual_variables=groups.to_public(-found.prices / scale),
         cost=cost * unit,
-        lp_value=lp_value * unit,
+        lp_value=(found.lp_value / scale + common) * unit,
         worst_violation=missed * unit,
     )

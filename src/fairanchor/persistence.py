@@ -35,7 +35,7 @@ from fairanchor._sensitive_names import store_titles
 from fairanchor._shared_state import one_blas_thread
 from fairanchor.anchors import FDAS
 from fairanchor.clusterers import FairKMeans
-from fairanchor.clusterers._fair_lloyd import CenterScorer
+from fairanchor.clusterers._fair_lloyd import CenterCosts
 from fairanchor.clusterers._registry import CLUSTERERS
 from fairanchor.graph import (
     AnchorGraphProblem,
@@ -66,7 +66,7 @@ MOST_ANCHORS = 10_000
 LARGEST_POINT = 2e60
 
 ESTIMATORS = {"AnchorFairClustering": AnchorFairClustering, "FairKMeans": FairKMeans}
-SCORERS = {"centers": CenterScorer, "local": LocalCosts, "reconstruction": SoftLabels}
+SCORERS = {"centers": CenterCosts, "local": LocalCosts, "reconstruction": SoftLabels}
 
 # What is stored, by attribute of the estimator: types of values; shapes and kinds of type of
 # arrays. Letters are numbers of clusters, groups, features, anchors, groups of all separate
@@ -493,7 +493,7 @@ def _estimator_of(manifest, arrays):
 def _scorer_of(kind, fitted):
     parts = {name.split(".")[-1]: own for name, own in fitted.items() if "_scorer." in name}
     if kind == "centers":
-        return CenterScorer(parts["centers"])
+        return CenterCosts(parts["centers"])
     labels, n_clusters = fitted["anchor_labels_"], len(fitted["counts_"])
     if kind == "local":
         return LocalCosts(anchor_labels=labels, n_clusters=n_clusters, **parts)

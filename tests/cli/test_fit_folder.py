@@ -98,7 +98,7 @@ def test_a_cluster_started_here_gives_the_same_labels(files, run):
 @pytest.mark.usefixtures("small_chunks")
 def test_a_checkpoint_is_taken_up_and_belongs_to_one_run(files, run):
     run(*fit_arguments("stream", "one", "--checkpoint", "kept"))
-    assert (files / "kept" / "checkpoint.npz").stat().st_size < 100_000
+    assert (files / "kept" / "checkpoint.npz").stat().st_size < 500_000
     again = run(*fit_arguments("stream", "two", "--checkpoint", "kept"), code=1)
     assert "Use --resume" in again.stderr
     run(*fit_arguments("stream", "two", "--checkpoint", "kept", "--resume"))

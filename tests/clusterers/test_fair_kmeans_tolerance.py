@@ -13,10 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor import FairKMeans, FairnessWarning
-from fairanchor.assignment._tolerance import FairAssignment
-from fairanchor.clusterers._lloyd_within import lloyd_within
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
-from fairanchor.rows import MemoryRows
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -303,28 +300,3 @@ def test_bad_settings_raise_with_what_was_given(settings, message):
     X, people = make_people(n=20)
     with pytest.raises(ValueError, match=message):
         FairKMeans(2, **settings).fit(X, sensitive_features=people)
-
-
-class _Scripted:
-    """A rule that finds given labels with given violations, one after the other."""
-
-    def __init__(self, *steps):
-        self.steps = list(steps)
-
-    def assign(self, rows, scores, *, start=None, incumbent=None):
-        labels, violation = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
-        labels = np.array(labels, dtype=np.int32)
-        cost = -float(scores[np.arange(len(labels)), labels].sum())
-        counts = np.bincount(labels, minlength=2)[:, None]
-        return FairAssignment(labels, counts, np.zeros((2, 1)), cost, cost, violation, [])
-
-
-@pytest.mark.parametrize(("violation", "expected"), [(0.0, [0, 1, 1, 0]), (0.5, [0, 0, 1, 1])])
-def test_a_step_that_misses_less_is_taken_even_if_it_costs_more(violation, expected):
-    X = np.array([[0.0], [0.0], [9.0], [9.0]])
-    rows = MemoryRows(X, np.zeros(4, dtype=np.int64), 1)
-    rule = _Scripted(([0, 0, 1, 1], 0.5), ([0, 1, 1, 0], violation))
-    result = lloyd_within(rows, np.array([[1.0], [8.0]]), rule, max_iter=10, tol=1e-4)
-    assert_array_equal(result.labels, expected)
-    assert result.assignment.violation == violation
-    assert (np.diff(result.cost_path) <= 0).all()

@@ -1,12 +1,8 @@
-"""Kernels of the exact transport: rows to clusters with given totals, by prices.
+"""Shortest paths on the graph of clusters: rows of one group from full clusters to others.
 
-One group at a time. ``scores`` are int64 fixed point, so every comparison and every sum
-of a few of them is exact. Row i *prefers* the cluster with the largest
-``scores[i, l] + prices[l]``; its *regret* for l' is what it loses by going there.
-
-`send_excess` is a successive-shortest-path method on the graph of the clusters: the
-edge l → l' costs the smallest regret of a row now in l. One pairing heap per edge keeps
-that row on top. A row with a weight may be cut into *pieces*, each in one cluster.
+An edge leads from cluster l to m where a row in l may go to m; its length is what the cheapest
+such row loses. Sending a row along a shortest path, and raising the prices by the distances left,
+keeps every row where cost plus price is least.
 """
 
 import numpy as np
@@ -14,356 +10,343 @@ from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE
 
-UNREACHED = np.int64(2**62)
+NONE = -1
+# A piece of a row that is smaller than this is a rounding error, and moves with the rest.
+CRUMB = 1e-12
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _fixed_point(scores, scale, lowest, fixed):
-    """Write ``scores * scale`` rounded to integers, relative to the row's largest score.
-
-    Adding a constant to a row changes no assignment; taking the largest away keeps the
-    digits for the differences, which decide. Nothing is written below ``lowest``.
-    """
-    largest = scores[0]
-    for l in range(1, scores.shape[0]):
-        largest = max(largest, scores[l])
-    for l in range(scores.shape[0]):
-        fixed[l] = np.int64(np.rint(max((scores[l] - largest) * scale, lowest)))
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def to_fixed_point(scores, rows, scale, lowest, fixed):
-    """Write the fixed-point scores of some rows."""
-    for i in range(rows.shape[0]):
-        _fixed_point(scores[rows[i]], scale, lowest, fixed[i])
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def prefer(scores, rows, scale, lowest, prices, labels, margins):
-    """Write each row's preferred cluster (lowest on ties) and its regret for the second best."""
-    n_clusters = scores.shape[1]
-    fixed = np.empty(n_clusters, dtype=np.int64)
-    for i in range(rows.shape[0]):
-        _fixed_point(scores[rows[i]], scale, lowest, fixed)
-        best, best_value, second_value = 0, fixed[0] + prices[0], -UNREACHED
-        for l in range(1, n_clusters):
-            value = fixed[l] + prices[l]
-            if value > best_value:
-                best, best_value, second_value = l, value, best_value
-            elif value > second_value:
-                second_value = value
-        labels[i] = best
-        margins[i] = best_value - second_value
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def smallest_regrets(scores, rows, scale, lowest, labels, regrets):
-    """Lower ``regrets[l, l']`` to the smallest ``score[l] - score[l']`` of a row in l.
-
-    Returns the smallest score of a row for its own cluster.
-    """
-    n_clusters = scores.shape[1]
-    fixed = np.empty(n_clusters, dtype=np.int64)
-    smallest = UNREACHED
-    for i in range(rows.shape[0]):
-        _fixed_point(scores[rows[i]], scale, lowest, fixed)
-        l = labels[i]
-        own = regrets[l]
-        smallest = min(smallest, fixed[l])
-        for other in range(n_clusters):
-            regret = fixed[l] - fixed[other]
-            if regret < own[other]:
-                own[other] = regret
-    return smallest
-
-
-# A heap entry is one row of an int64 array, so that it shares a cache line.
-KEY, PIECE, CHILD, SIBLING = 0, 1, 2, 3
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _meld(a, b, heap):
-    """Root of the union of two heaps; the older entry wins a tie."""
-    if a < 0:
+def _meld(a, b, keys, child, following, previous):
+    """Root of two pairing heaps together; ties go to the lower number."""
+    if a == NONE:
         return b
-    if b < 0:
+    if b == NONE:
         return a
-    if heap[b, KEY] < heap[a, KEY] or (heap[b, KEY] == heap[a, KEY] and b < a):
+    if keys[b] < keys[a] or (keys[b] == keys[a] and b < a):
         a, b = b, a
-    heap[b, SIBLING] = heap[a, CHILD]
-    heap[a, CHILD] = b
+    first = child[a]
+    following[b] = first
+    if first != NONE:
+        previous[first] = b
+    previous[b] = a
+    child[a] = b
     return a
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _without_top(top, heap):
-    """Root of the heap without its top: meld the children in pairs, then from right to left."""
-    pairs = -1
-    node = heap[top, CHILD]
-    while node >= 0:
-        partner = heap[node, SIBLING]
-        heap[node, SIBLING] = -1
-        following = -1
-        if partner >= 0:
-            following = heap[partner, SIBLING]
-            heap[partner, SIBLING] = -1
-        pair = _meld(node, partner, heap)
-        heap[pair, SIBLING] = pairs
+def _children(node, keys, child, following, previous):
+    """Root of the heap of a node's children."""
+    # Pairs from left to right, kept in a list by `previous`, then together from right to left.
+    pairs, current = NONE, child[node]
+    while current != NONE:
+        other = following[current]
+        rest = NONE
+        if other != NONE:
+            rest = following[other]
+        following[current] = NONE
+        previous[current] = NONE
+        if other != NONE:
+            following[other] = NONE
+            previous[other] = NONE
+        pair = _meld(current, other, keys, child, following, previous)
+        previous[pair] = pairs
         pairs = pair
-        node = following
-    root = -1
-    while pairs >= 0:
-        following = heap[pairs, SIBLING]
-        heap[pairs, SIBLING] = -1
-        root = _meld(root, pairs, heap)
-        pairs = following
+        current = rest
+    root = NONE
+    while pairs != NONE:
+        before = previous[pairs]
+        previous[pairs] = NONE
+        root = _meld(root, pairs, keys, child, following, previous)
+        pairs = before
+    if root != NONE:
+        previous[root] = NONE
+        following[root] = NONE
+    child[node] = NONE
     return root
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _push_regrets(piece, scores, l, heap, n_nodes, roots):
-    """Enter a piece of the row with these scores, now in cluster l, on all edges that leave l."""
-    for other in range(scores.shape[0]):
-        if other != l:
-            heap[n_nodes, KEY] = scores[l] - scores[other]
-            heap[n_nodes, PIECE] = piece
-            heap[n_nodes, CHILD] = -1
-            heap[n_nodes, SIBLING] = -1
-            roots[l, other] = _meld(roots[l, other], n_nodes, heap)
-            n_nodes += 1
-    return n_nodes
+def _remove(root, node, keys, child, following, previous):
+    """Root of a heap without one of its nodes."""
+    rest = _children(node, keys, child, following, previous)
+    if node == root:
+        return rest
+    before, after = previous[node], following[node]
+    if child[before] == node:
+        child[before] = after
+    else:
+        following[before] = after
+    if after != NONE:
+        previous[after] = before
+    previous[node] = NONE
+    following[node] = NONE
+    return _meld(root, rest, keys, child, following, previous)
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _refresh_tops(l, piece_weight, heap, roots, cheapest):
-    """Drop entries of pieces that have left cluster l from the tops of its edges."""
-    for other in range(roots.shape[0]):
-        top = roots[l, other]
-        while top >= 0 and piece_weight[heap[top, PIECE]] <= 0.0:
-            top = _without_top(top, heap)
-        roots[l, other] = top
-        cheapest[l, other] = heap[top, KEY] if top >= 0 else UNREACHED
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _grown(array, needed):
-    if needed <= array.shape[0]:
-        return array
-    shape = (max(needed, 2 * array.shape[0]), array.shape[1])
-    larger = np.empty(shape, dtype=array.dtype)
-    larger[: array.shape[0]] = array
-    return larger
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _grown_vector(array, needed):
-    if needed <= array.shape[0]:
-        return array
-    larger = np.empty(max(needed, 2 * array.shape[0]), dtype=array.dtype)
-    larger[: array.shape[0]] = array
-    return larger
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _shortest_path(cheapest, prices, excess, slack, distance, parent, settled):
-    """Dijkstra from all over-full clusters to the nearest under-full one; -1 if none is reached."""
-    n_clusters = excess.shape[0]
-    for l in range(n_clusters):
-        distance[l] = 0 if excess[l] > slack else UNREACHED
-        parent[l] = -1
-        settled[l] = False
-    for _ in range(n_clusters):
-        nearest = -1
-        for l in range(n_clusters):
-            if not settled[l] and (nearest < 0 or distance[l] < distance[nearest]):
-                nearest = l
-        if distance[nearest] >= UNREACHED:
-            return -1
-        if excess[nearest] < -slack:
-            return nearest
-        settled[nearest] = True
-        for l in range(n_clusters):
-            if not settled[l] and cheapest[nearest, l] < UNREACHED:
-                through = distance[nearest] + cheapest[nearest, l] + prices[nearest] - prices[l]
-                if through < distance[l]:
-                    distance[l] = through
-                    parent[l] = nearest
-    return -1
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def send_excess(scores, weights, labels, totals, prices, slack):
-    """Move weight from over-full to under-full clusters at the least total regret.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_clusters), dtype int64
-    weights : ndarray of shape (n_rows,)
-        Weight of each row; all ones for counts.
-    labels : ndarray of shape (n_rows,)
-        Preferred clusters at ``prices``.
-    totals : ndarray of shape (n_clusters,)
-        Weight that each cluster shall have.
-    prices : ndarray of shape (n_clusters,), dtype int64
-        Overwritten by optimal prices.
-    slack : float
-        A difference of at most this much between weight and total is none.
-
-    Returns
-    -------
-    places : ndarray of shape (n_pieces, 2)
-        Row and cluster of each piece.
-    piece_weight : ndarray of shape (n_pieces,)
-        A piece of weight zero has been moved away.
-    complete : bool
-        False when these rows cannot fill every cluster, as happens when they are only a
-        part of the problem.
-    """
-    n_rows, n_clusters = scores.shape
-    n_pieces = n_rows
-    places = np.empty((n_rows + 4 * n_clusters, 2), dtype=np.int64)
-    piece_weight = np.empty(n_rows + 4 * n_clusters, dtype=np.float64)
-    heap = np.empty((places.shape[0] * n_clusters, 4), dtype=np.int64)
-    roots = np.full((n_clusters, n_clusters), -1, dtype=np.int64)
-    cheapest = np.full((n_clusters, n_clusters), UNREACHED, dtype=np.int64)
-    excess = -totals.astype(np.float64)
-    n_nodes = 0
-    for i in range(n_rows):
-        places[i, 0], places[i, 1], piece_weight[i] = i, labels[i], weights[i]
-        excess[labels[i]] += weights[i]
-        n_nodes = _push_regrets(i, scores[i], labels[i], heap, n_nodes, roots)
-    for l in range(n_clusters):
-        _refresh_tops(l, piece_weight, heap, roots, cheapest)
-
-    distance = np.empty(n_clusters, dtype=np.int64)
-    parent = np.empty(n_clusters, dtype=np.int64)
-    settled = np.empty(n_clusters, dtype=np.bool_)
-    moved = np.empty(n_clusters, dtype=np.int64)
-    target = 0
-    while excess.max() > slack:
-        target = _shortest_path(cheapest, prices, excess, slack, distance, parent, settled)
-        if target < 0:
+def _sift(heap, place, distance, position):
+    """Move a cluster up in the binary heap of clusters by distance."""
+    l = heap[place]
+    while place > 0:
+        above = (place - 1) // 2
+        if distance[heap[above]] <= distance[l]:
             break
-        # Prices rise towards the target, which keeps every regret non-negative.
-        for l in range(n_clusters):
-            prices[l] += min(distance[l], distance[target])
-
-        # All tops are read before any piece moves, so that none moves twice on one path.
-        amount = -excess[target]
-        n_moves, l = 0, target
-        while parent[l] >= 0:
-            moved[n_moves] = heap[roots[parent[l], l], PIECE]
-            amount = min(amount, piece_weight[moved[n_moves]])
-            n_moves += 1
-            l = parent[l]
-        amount = min(amount, excess[l])
-        excess[l] -= amount
-        excess[target] += amount
-
-        places = _grown(places, n_pieces + n_moves)
-        piece_weight = _grown_vector(piece_weight, n_pieces + n_moves)
-        heap = _grown(heap, n_nodes + n_moves * n_clusters)
-        l = target
-        for move in range(n_moves):
-            i = places[moved[move], 0]
-            piece_weight[moved[move]] -= amount
-            places[n_pieces, 0], places[n_pieces, 1], piece_weight[n_pieces] = i, l, amount
-            n_nodes = _push_regrets(n_pieces, scores[i], l, heap, n_nodes, roots)
-            n_pieces += 1
-            l = parent[l]
-        while target >= 0:  # only clusters on the path can have a new top
-            _refresh_tops(target, piece_weight, heap, roots, cheapest)
-            target = parent[target]
-        target = 0
-    complete = target >= 0 and excess.min() >= -slack
-    return places[:n_pieces], piece_weight[:n_pieces], complete
+        heap[place] = heap[above]
+        position[heap[place]] = place
+        place = above
+    heap[place] = l
+    position[l] = place
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def score_differences(scores, nearest, farthest):
-    """Write how far each row's second largest and its smallest score are below its largest."""
-    for i in range(scores.shape[0]):
-        largest, second, smallest = scores[i, 0], -np.inf, scores[i, 0]
-        for l in range(1, scores.shape[1]):  # without branches, which cannot be foreseen
-            value = scores[i, l]
-            lower = value if value < largest else largest
-            second = lower if lower > second else second
-            largest = value if value > largest else largest
-            smallest = value if value < smallest else smallest
-        nearest[i] = largest - second
-        farthest[i] = largest - smallest
+def _pop(heap, size, distance, position):
+    """Take the nearest cluster off the heap."""
+    nearest, last = heap[0], heap[size - 1]
+    size -= 1
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and distance[heap[below + 1]] < distance[heap[below]]:
+            below += 1
+        if distance[last] <= distance[heap[below]]:
+            break
+        heap[place] = heap[below]
+        position[heap[place]] = place
+        place = below
+    if size > 0:
+        heap[place] = last
+        position[last] = place
+    return nearest, size
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def best_and_own_value(scores, rows, weights, prices, labels):
-    """Weighted sums of each row's largest ``scores[i, l] + prices[l]``, and of its own score."""
-    best_total, own_total = 0.0, 0.0
-    for i in range(rows.shape[0]):
-        own = scores[rows[i]]
-        best = own[0] + prices[0]
-        for l in range(1, own.shape[0]):
-            best = max(best, own[l] + prices[l])
-        weight = weights[i] if weights.shape[0] > 0 else 1.0
-        best_total += weight * best
-        own_total += weight * own[labels[i]]
-    return best_total, own_total
+def _enlarged(array, size):
+    larger = np.full(size, NONE, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def shortest_distances(lengths):
-    """Floyd-Warshall in place; a negative diagonal entry means a cycle that saves cost."""
-    n = lengths.shape[0]
-    for k in range(n):
-        for i in range(n):
-            if lengths[i, k] < UNREACHED:
-                for j in range(n):
-                    if lengths[k, j] < UNREACHED:
-                        through = lengths[i, k] + lengths[k, j]
-                        if through < lengths[i, j]:
-                            lengths[i, j] = through
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def central_prices(regrets, is_used, totals, out_of_reach):
-    """Prices in the middle of all that explain the labels of a group.
-
-    The prices that explain the labels are those with
-    ``price[l'] - price[l] <= regret[l, l']`` for the smallest regret of a row in l. Every
-    shortest-path tree is an extreme solution; their mean leaves as much room as possible
-    on all sides, so that only real ties are ties.
+def send_excess(first, clusters, costs, weights, own, load, totals, prices, slack):
+    """Move rows of one group until the clusters have their totals.
 
     Parameters
     ----------
-    regrets : ndarray of shape (n_clusters, n_clusters), dtype int64
-    is_used : ndarray of shape (n_clusters,), bool
-        Whether a cluster has a row.
+    first, clusters, costs : ndarray
+        Candidates of the rows; entries ``first[i]:first[i + 1]`` are of row i.
+    weights : ndarray of shape (n_rows,)
+    own : ndarray of shape (n_rows,)
+        Entry of each row's cluster, where cost plus price is least.
+    load : ndarray of shape (n_clusters,)
+        Weight in each cluster, rows that are not given included. Changed.
     totals : ndarray of shape (n_clusters,)
-    out_of_reach : float
-        Added to the least price for clusters without a share of this group.
+    prices : ndarray of shape (n_clusters,)
+        Raised where that moves rows away.
+    slack : float
+        Weight that need not be moved.
 
     Returns
     -------
-    prices : ndarray of shape (n_clusters,)
-        In fixed-point units, with mean zero over the clusters in use.
+    pieces : ndarray of shape (n_pieces, 2)
+        Row and cluster; a row whose weight is divided has several.
+    piece_weights : ndarray of shape (n_pieces,)
+    complete : bool
+        Whether the totals are met.
     """
-    used = np.flatnonzero(is_used)
-    n_used = len(used)
-    distances = np.empty((n_used, n_used), dtype=np.int64)
-    for a in range(n_used):
-        for b in range(n_used):
-            distances[a, b] = regrets[used[a], used[b]] if a != b else 0
-    shortest_distances(distances)
-    middle = np.zeros(n_used)
-    for a in range(n_used):
-        for b in range(n_used):
-            middle[b] += distances[a, b] / (2.0 * n_used)
-            middle[a] -= distances[a, b] / (2.0 * n_used)
-    middle -= middle.mean()
-    prices = np.full(len(totals), middle.min() + out_of_reach)
-    prices[used] = middle
-    for l in np.flatnonzero(~is_used & (totals > 0)):
-        # Weights can leave a cluster without a row that should have some: as dear as can be.
-        prices[l] = np.inf
-        for a in range(n_used):
-            prices[l] = min(prices[l], middle[a] + regrets[used[a], l])
-    return prices
+    n_clusters, n_rows, n_entries = len(totals), len(weights), len(clusters)
+    # A piece of a row has a node for each candidate, in the heap of its cluster's edge to it.
+    row_of, at = np.arange(n_rows), own.copy()
+    piece_weights, node_of = weights.copy(), first[:n_rows].copy()
+    n_pieces, n_nodes = n_rows, n_entries
+    entry_of, piece_of = np.arange(n_entries), np.empty(n_entries, dtype=np.int64)
+    keys = np.empty(n_entries)
+    child = np.full(n_entries, NONE)
+    following, previous = child.copy(), child.copy()
+    roots = np.full((n_clusters, n_clusters), NONE)
+    neighbours = np.full((n_clusters, n_clusters), NONE, dtype=np.int32)
+    degrees = np.zeros(n_clusters, dtype=np.int64)
+    for i in range(n_rows):
+        l = clusters[own[i]]
+        for e in range(first[i], first[i + 1]):
+            piece_of[e] = i
+            m = clusters[e]
+            if m == l:
+                continue
+            keys[e] = costs[e] - costs[own[i]]
+            if roots[l, m] == NONE:
+                neighbours[l, degrees[l]] = m
+                degrees[l] += 1
+            roots[l, m] = _meld(roots[l, m], e, keys, child, following, previous)
+    distance, arrived = np.empty(n_clusters), np.empty(n_clusters, dtype=np.int64)
+    is_final = np.empty(n_clusters, dtype=np.bool_)
+    heap, position = np.empty(n_clusters, dtype=np.int64), np.empty(n_clusters, dtype=np.int64)
+    path = np.empty(n_clusters, dtype=np.int64)
+    while True:
+        excess, size, deficit = 0.0, 0, 0.0
+        for l in range(n_clusters):
+            distance[l], arrived[l], is_final[l], position[l] = np.inf, NONE, False, NONE
+            if load[l] - totals[l] > slack:
+                excess += load[l] - totals[l]
+                distance[l] = 0.0
+                heap[size], position[l] = l, size
+                size += 1
+            elif totals[l] - load[l] > slack:
+                deficit += totals[l] - load[l]
+        if size == 0 or deficit == 0.0:
+            break
+        goal = NONE
+        while size > 0:
+            l, size = _pop(heap, size, distance, position)
+            is_final[l] = True
+            if totals[l] - load[l] > slack:
+                goal = l
+                break
+            for k in range(degrees[l]):
+                m = neighbours[l, k]
+                if is_final[m] or roots[l, m] == NONE:
+                    continue
+                length = max(keys[roots[l, m]] + prices[m] - prices[l], 0.0)
+                if distance[l] + length < distance[m]:
+                    if position[m] == NONE:
+                        heap[size], position[m] = m, size
+                        size += 1
+                    distance[m], arrived[m] = distance[l] + length, l
+                    _sift(heap, position[m], distance, position)
+        if goal == NONE:
+            break
+        for l in range(n_clusters):
+            if distance[l] < distance[goal]:
+                prices[l] += distance[goal] - distance[l]
+        n_path, amount, m = 0, totals[goal] - load[goal], goal
+        while arrived[m] != NONE:
+            l = arrived[m]
+            path[n_path] = roots[l, m]
+            amount = min(amount, piece_weights[piece_of[path[n_path]]])
+            n_path += 1
+            m = l
+        amount = min(amount, load[m] - totals[m])
+        load[m] -= amount
+        load[goal] += amount
+        for k in range(n_path):
+            node = path[k]
+            piece, entry = piece_of[node], entry_of[node]
+            i = row_of[piece]
+            if piece_weights[piece] - amount > CRUMB * weights[i]:
+                # The rest stays where it is; what moves is a piece of its own.
+                piece_weights[piece] -= amount
+                n_candidates = first[i + 1] - first[i]
+                if n_pieces == len(row_of):
+                    row_of, at = _enlarged(row_of, 2 * n_pieces), _enlarged(at, 2 * n_pieces)
+                    node_of = _enlarged(node_of, 2 * n_pieces)
+                    piece_weights = _enlarged(piece_weights, 2 * n_pieces)
+                while n_nodes + n_candidates > len(entry_of):
+                    n_more = 2 * len(entry_of)
+                    entry_of, piece_of = _enlarged(entry_of, n_more), _enlarged(piece_of, n_more)
+                    keys, child = _enlarged(keys, n_more), _enlarged(child, n_more)
+                    following = _enlarged(following, n_more)
+                    previous = _enlarged(previous, n_more)
+                row_of[n_pieces], piece_weights[n_pieces] = i, amount
+                node_of[n_pieces] = n_nodes
+                for e in range(first[i], first[i + 1]):
+                    entry_of[n_nodes], piece_of[n_nodes] = e, n_pieces
+                    n_nodes += 1
+                piece = n_pieces
+                n_pieces += 1
+            else:
+                l = clusters[at[piece]]
+                for e in range(first[i], first[i + 1]):
+                    m, old = clusters[e], node_of[piece] + e - first[i]
+                    if m != l:
+                        roots[l, m] = _remove(roots[l, m], old, keys, child, following, previous)
+            at[piece] = entry
+            l = clusters[entry]
+            for e in range(first[i], first[i + 1]):
+                m, new = clusters[e], node_of[piece] + e - first[i]
+                if m == l:
+                    continue
+                keys[new] = costs[e] - costs[entry]
+                if roots[l, m] == NONE:
+                    is_known = False
+                    for n in range(degrees[l]):
+                        is_known |= neighbours[l, n] == m
+                    if not is_known:
+                        neighbours[l, degrees[l]] = m
+                        degrees[l] += 1
+                roots[l, m] = _meld(roots[l, m], new, keys, child, following, previous)
+    pieces = np.empty((n_pieces, 2), dtype=np.int64)
+    for piece in range(n_pieces):
+        pieces[piece, 0] = row_of[piece]
+        pieces[piece, 1] = clusters[at[piece]]
+    missed = 0.0
+    for l in range(n_clusters):
+        missed = max(missed, abs(load[l] - totals[l]))
+    return pieces, piece_weights[:n_pieces], missed <= slack
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _shortest(lengths, start, backwards, distance, is_final):
+    """Write the distances from a cluster, or to it, on the complete graph of these lengths."""
+    n = len(distance)
+    for l in range(n):
+        distance[l], is_final[l] = np.inf, False
+    distance[start] = 0.0
+    for _ in range(n):
+        nearest, least = NONE, np.inf
+        for l in range(n):
+            if not is_final[l] and distance[l] < least:
+                nearest, least = l, distance[l]
+        if nearest == NONE:
+            break
+        is_final[nearest] = True
+        for m in range(n):
+            length = lengths[m, nearest] if backwards else lengths[nearest, m]
+            if least + length < distance[m]:
+                distance[m] = least + length
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def central_change(first, clusters, costs, places, prices, farthest, n_roots, change):
+    """Write a change of one group's prices to the middle of those that keep every label.
+
+    Parameters
+    ----------
+    first, clusters, costs : ndarray
+        Candidates of the rows.
+    places : ndarray of shape (n_pieces, 2)
+        Row and cluster of all pieces.
+    prices : ndarray of shape (n_clusters,)
+        Under which every piece is where cost plus price is least.
+    farthest : float
+        Cuts off distances: of clusters between which no row is.
+    n_roots : int
+        The middle is taken between the extremes as seen from so many clusters.
+    change : ndarray of shape (n_clusters,)
+        Written.
+    """
+    n_clusters = len(prices)
+    regrets = np.full((n_clusters, n_clusters), np.inf)
+    for piece in range(len(places)):
+        i, l = places[piece, 0], places[piece, 1]
+        own = 0.0
+        for e in range(first[i], first[i + 1]):
+            if clusters[e] == l:
+                own = costs[e] + prices[l]
+        for e in range(first[i], first[i + 1]):
+            m = clusters[e]
+            regret = max(costs[e] + prices[m] - own, 0.0)
+            if m != l and regret < regrets[l, m]:
+                regrets[l, m] = regret
+    distance, is_final = np.empty(n_clusters), np.empty(n_clusters, dtype=np.bool_)
+    change[:] = 0.0
+    for k in range(n_roots):
+        root = k * n_clusters // n_roots
+        # Prices of other clusters, relative to the root's, can fall by as much as the distance
+        # from it, and rise by that to it.
+        _shortest(regrets, root, False, distance, is_final)
+        for l in range(n_clusters):
+            change[l] -= min(distance[l], farthest)
+        _shortest(regrets, root, True, distance, is_final)
+        for l in range(n_clusters):
+            change[l] += min(distance[l], farthest)
+    for l in range(n_clusters):
+        change[l] /= 2.0 * n_roots

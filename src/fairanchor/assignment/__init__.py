@@ -1,9 +1,9 @@
-"""From soft labels, or any scores, to hard labels: argmax, or exact totals by prices.
+"""Labels of least cost under a constraint: one engine for any costs, constraint and place of rows.
 
-Module 4 of the paper, and the assignment step of fair k-means alike: scores may be soft labels or
-minus squared distances. `_rounding` makes whole numbers of targets, `_transport` labels with these
-totals, `_agreed` the same for rows in chunks; the files about limits, prices and programs are for
-shares between bounds and for several attributes. Nothing here knows of anchors.
+`_engine` has the steps: a pass over the rows (`_sweep`), prices of the cells (`_dual`), the linear
+program (`_program`), whole tables (`_tables`, `_rounding`) and exact labels (`_transport`). What is
+asked for is in `_share_limits`, `_limit_rule` and `_limit_matrix`; `_feasibility` tells why
+it cannot be met. Nothing here knows of anchors or centres.
 """
 
 from fairanchor.assignment._rounding import (
@@ -13,15 +13,11 @@ from fairanchor.assignment._rounding import (
     raise_small_sizes,
     round_targets,
 )
-from fairanchor.assignment._transport import TransportResult, transport, transport_rows
 
 __all__ = [
-    "TransportResult",
     "controlled_rounding",
     "largest_remainder",
     "proportional_counts",
     "raise_small_sizes",
     "round_targets",
-    "transport",
-    "transport_rows",
 ]

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from fairanchor._kernels._dual import Limits
+
 
 class Entries(NamedTuple):
     """Entries of a matrix that are not zero: its rows are limits, its columns places.
@@ -44,9 +46,34 @@ class CellConstraints:
     is_equal: np.ndarray
     shape: tuple
 
+    @classmethod
+    def of_table(cls, table):
+        """Every cell as in a table."""
+        table = np.asarray(table, dtype=np.float64)
+        cells, nothing = np.arange(table.size), np.empty(0, dtype=np.int64)
+        of_cells = Entries(cells, cells, np.ones(table.size))
+        is_equal = np.ones(table.size, dtype=np.bool_)
+        of_sizes = Entries(nothing, nothing, np.empty(0))
+        return cls(of_cells, of_sizes, table.ravel(), is_equal, table.shape)
+
     @property
     def n_limits(self):
         return len(self.right)
+
+    @cached_property
+    def for_kernels(self):
+        """The same as plain arrays."""
+        return Limits(*self.of_cells, *self.of_sizes, self.right, self.is_equal)
+
+    def typical_weight(self, cells):
+        """For every limit the weight that it is about, if groups weigh so much in a cluster."""
+        n_clusters, n_groups = self.shape
+        weights = np.zeros(self.n_limits)
+        limits, places, values = self.of_cells
+        np.add.at(weights, limits, np.abs(values) * cells[places % n_groups])
+        is_size = np.ones(self.n_limits, dtype=np.bool_)
+        is_size[limits] = False
+        return np.where(is_size, cells.sum(), weights)
 
     @cached_property
     def dense(self):
@@ -77,6 +104,10 @@ class CellConstraints:
     def _sparse(self, entries, n_places):
         limits, places, values = entries
         return sparse.csr_array((values, (limits, places)), shape=(self.n_limits, n_places))
+
+    def size_prices(self, multipliers):
+        """What limits add to the prices of all cells of a cluster."""
+        return _summed(self.of_sizes, multipliers, self.shape[0])
 
     def prices(self, multipliers):
         """Prices of the cells."""

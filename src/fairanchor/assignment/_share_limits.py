@@ -190,8 +190,10 @@ class _Kind:
 
 def _share_kinds(limits, attribute):
     equal = limits.is_equal
+    # A single group is all of every cluster.
+    is_trivial = (limits.lower.shape[1] == 1) & (limits.lower == 1.0) & (limits.upper == 1.0)
     kinds = (
-        (equal, 0, limits.upper),
+        (equal & ~is_trivial, 0, limits.upper),
         (~equal & (limits.upper < 1.0), 1, limits.upper),
         (~equal & (limits.lower > 0.0), -1, limits.lower),
     )

@@ -14,18 +14,17 @@ from fairanchor._fairness_targets import FairnessTargets
 from fairanchor._sampling import spread_sample, spread_sample_by_weight
 from fairanchor._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
-from fairanchor.assignment._assign import Assigned
 from fairanchor.clusterers._base import fill_empty_clusters
 from fairanchor.clusterers._fair_lloyd import (
-    CenterScorer,
-    Settled,
+    CenterCosts,
+    FairLloyd,
+    Start,
     cost_of,
     means_of,
     plain_lloyd,
+    sums_in_chunks,
 )
 from fairanchor.clusterers._large_scale import LargeScaleClusterer
-from fairanchor.clusterers._lloyd_in_chunks import fair_lloyd_in_chunks, means_in_chunks
-from fairanchor.clusterers._lloyd_within import FairSteps, bound_of
 from fairanchor.clusterers._weighted_rows import warn_about_small_groups
 from fairanchor.exceptions import FairnessWarning
 
@@ -34,12 +33,11 @@ SEEDING_ROWS = 20_000
 # Runs of plain k-means by the largest number of clusters for which so many are made: with many
 # clusters runs differ little, and each takes long.
 PLAIN_RUNS = {20: 10, 50: 4}
-# Number of runs with the least fair cost by fractional labels that are continued. That cost is an
-# estimate: its best run was the best in the end on most tables, not on all.
-N_FINALISTS = 3
-# Rows on which starts are compared, and where each step is a linear program. Fewer than 20,000
-# chose worse starts on some tables.
-COMPETING_ROWS, COMPETING_ROWS_WITHIN = 20_000, 4_000
+# Of these, the cheapest that are continued with the constraint, and compared by the cost that they
+# then have.
+FINALISTS = {20: 3}
+# Rows on which starts are compared. Fewer chose worse starts on some tables.
+COMPETING_ROWS = 20_000
 
 
 class FairKMeans(LargeScaleClusterer):
@@ -138,7 +136,8 @@ default="population"
     inertia_ : float
         Sum of squared distances of the rows to their centres.
     cost_path_ : ndarray of shape (n_iter + 1,) or shorter
-        Cost after each iteration, never increasing.
+        Value of the linear program, whose labels may be fractions, in each iteration on all rows;
+        never increasing. Labels are whole: ``inertia_`` can be higher.
     n_iter_ : int
         Number of iterations on all rows.
     converged_ : bool
@@ -268,11 +267,15 @@ default="population"
             self.fairness, self.tolerance, training.attributes, training.groups, training.rows,
             self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
         )  # fmt: skip
-        best, is_warm = self._best_fit(training, constraint), False
+        least = 0.0 if training.rows.is_weighted else 1.0
+        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least)
+        best, is_warm = self._best_fit(training, lloyd), False
         if before is not None:
-            steps = self._steps(training, constraint)
-            best, is_warm = steps.better_of(training.distinct, best, before)
-        bound = bound_of(training.distinct, best, constraint)
+            # The labels of a tighter constraint satisfy this one too.
+            warm = lloyd.follow(training.distinct, Start(before.centers))
+            better = min((warm, before), key=lambda result: result.cost)
+            if better.cost <= best.cost:
+                best, is_warm = better, True
         labels, cost = self._labels(training, best, constraint)
         if not best.converged:
             warnings.warn(
@@ -282,55 +285,38 @@ default="population"
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )
-        self._scorer = CenterScorer(best.centers)
-        squared = training.length**2
+        self._scorer = CenterCosts(best.centers)
+        unit = training.unit / training.length**2
         self.cluster_centers_ = best.centers / training.length
         # The cost of rows that are their own centres can be a zero with a sign.
-        self.inertia_ = cost * training.unit / squared + 0.0
-        self.lp_value_ = bound * training.unit / squared + 0.0
-        self.cost_path_ = np.array(best.cost_path) * training.unit / squared + 0.0
+        self.inertia_ = cost * unit + 0.0
+        self.lp_value_ = best.assignment.lp_value * unit + 0.0
+        self.cost_path_ = np.array(best.cost_path) * unit + 0.0
         self.n_iter_, self.converged_ = best.n_iter, best.converged
-        within = getattr(best, "assignment", None)
-        assigned = Assigned(labels, best.targets, best.prices, best.gap, within)
-        self._store_assignment(training, assigned, constraint)
+        self._store_assignment(training, best.assignment, labels, constraint)
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
         return best, is_warm
 
-    def _steps(self, training, constraint):
-        least = 0.0 if training.rows.is_weighted else 1.0
-        return FairSteps(constraint.rule, constraint.targets, self.max_iter, self.tol, least)
+    def _best_fit(self, training, lloyd):
+        """The cheapest fair fit of all starts.
 
-    def _best_fit(self, training, constraint):
-        """The cheapest fair fit of all starts."""
-        steps = self._steps(training, constraint)
-        drawn = training.draw(self.n_clusters)
-        samples = training.samples(self.n_clusters, drawn)
-        is_large = len(samples) > 0
-        if not is_large:
-            n_rows = COMPETING_ROWS if constraint.rule is None else COMPETING_ROWS_WITHIN
-            samples = _competing_sample(training.distinct, max(n_rows, 50 * self.n_clusters))
+        Starts are compared, and come near, on samples, where steps are cheap.
+        """
+        samples = training.samples(self.n_clusters, training.draw(self.n_clusters))
+        if not samples:
+            samples = _competing_sample(
+                training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters)
+            )
         first, *larger = samples or [training.distinct]
-        starts = [Settled(centers) for centers in self._starts(training, first)]
-        # Starts are compared, and come near, on samples, where steps are cheap.
-        if constraint.targets is None and (samples or self.n_init == "auto"):
-            starts = [steps.settle(first, start) for start in starts]
-            if self.n_init == "auto":
-                starts = cheapest_different(starts, N_FINALISTS)
-            for sample in larger:
-                starts = [steps.settle(sample, start) for start in starts]
-        if self.n_init == "auto" and is_large:
+        starts = [Start(centers) for centers in self._starts(training, first)]
+        if samples or len(starts) > 1:
+            starts = [lloyd.settle(first, start) for start in starts]
+        if self.n_init == "auto":
             starts = cheapest_different(starts, 1)
-        if training.in_chunks:
-            options = {"max_iter": self.max_iter, "tol": self.tol, "min_size": 1.0}
-            results = [
-                fair_lloyd_in_chunks(
-                    training.rows, samples[-1], start.centers, targets=constraint.targets,
-                    free=start.free, **options,
-                )
-                for start in starts
-            ]  # fmt: skip
-        else:
-            results = [steps.follow(training.distinct, start) for start in starts]
+        for sample in larger:
+            starts = [lloyd.settle(sample, start) for start in starts]
+        sample = samples[-1] if training.in_chunks else None
+        results = [lloyd.follow(training.distinct, start, sample) for start in starts]
         return cheapest_different(results, 1)[0]
 
     def _starts(self, training, sample):
@@ -361,12 +347,15 @@ default="population"
             ]
         if self.init == "k-means++":
             return [_seeds(rows, n_clusters, random_state) for _ in range(n_fits)]
-        n_runs = next((runs for most, runs in PLAIN_RUNS.items() if n_clusters <= most), 1)
+        n_runs, n_finalists = (
+            _by_clusters(PLAIN_RUNS, n_clusters),
+            _by_clusters(FINALISTS, n_clusters),
+        )
         seeds = [_seeds(rows, n_clusters, random_state) for _ in range(max(n_fits, n_runs))]
         options = {"max_iter": self.max_iter, "tol": self.tol}
-        plain = [Settled(*plain_lloyd(sample, centers, **options)) for centers in seeds]
-        n_kept = len(plain) if self.n_init == "auto" else n_fits
-        return [settled.centers for settled in cheapest_different(plain, n_kept)]
+        plain = [Start(*plain_lloyd(sample, centers, **options)) for centers in seeds]
+        n_kept = n_finalists if self.n_init == "auto" else n_fits
+        return [start.centers for start in cheapest_different(plain, n_kept)]
 
     def _given_start(self, training):
         """Centres that the user gave, directly, by labels, or by a fitted estimator."""
@@ -386,7 +375,9 @@ default="population"
                     f"expected {rows.n_rows} labels of n_clusters={self.n_clusters}."
                 )
             if training.in_chunks:
-                return means_in_chunks(rows, codes, self.n_clusters)
+                parts = np.split(codes, range(rows.chunk_rows, rows.n_rows, rows.chunk_rows))
+                sums, totals, _ = sums_in_chunks(rows, parts, self.n_clusters)
+                return sums / totals[:, None]
             return means_of(rows, codes, np.zeros(expected))
         centers = check_array(given, dtype=np.float64, copy=True)
         if centers.shape != expected:
@@ -399,9 +390,9 @@ default="population"
     def _labels(self, training, best, constraint):
         """Labels of all rows and their cost; empty clusters get a row each, with a warning."""
         if training.in_chunks:
-            return best.agreed, best.cost
+            return None, best.cost
         rows = training.rows
-        labels = training.distinct.spread(best.labels, best.split)
+        labels = best.assignment.labels(training.distinct)
         empty = np.bincount(labels, minlength=self.n_clusters) == 0
         if constraint.targets is not None:  # a cluster without a target is empty as asked for
             empty &= constraint.targets.sum(axis=1) > 0
@@ -409,7 +400,7 @@ default="population"
             empty &= constraint.rule.limits[0].greatest > 0
         if not empty.any():
             return labels, best.cost
-        why = _why_empty(rows, self.n_clusters, best.targets[empty])
+        why = _why_empty(rows, self.n_clusters, best.assignment.targets[empty])
         labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
         warnings.warn(
             f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
@@ -428,6 +419,11 @@ def _seeds(rows, n_clusters, random_state):
         sample_weight=rows.weights[chosen],
         random_state=random_state,
     )[0]
+
+
+def _by_clusters(numbers, n_clusters):
+    """The number for so many clusters; 1 for more than any that is listed."""
+    return next((number for most, number in numbers.items() if n_clusters <= most), 1)
 
 
 def _competing_sample(rows, n_rows):

@@ -1,23 +1,69 @@
-"""Lloyd's algorithm, plain and fair: the engine of `FairKMeans` and of the refinement.
+"""Lloyd's algorithm, plain and fair.
 
-A fair step assigns all rows to the given centres at the least cost among proportional
-assignments, and moves the centres to the means. Once a step with new sizes does not
-lower the cost, the sizes of the step before are kept: with these the exact transport
-cannot be worse than the labels it starts from. So the cost never rises.
+A fair step finds prices under which rows, shared between clusters where they are near a tie, meet
+the constraint for the given centres, and moves the centres to the means. Labels are whole only in
+the end, where one exact assignment belongs to the last centres.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fairanchor._kernels import _centers as kernels
-from fairanchor.assignment import (
-    largest_remainder,
-    raise_small_sizes,
-    round_targets,
-    transport_rows,
-)
-from fairanchor.assignment._free_sizes import FreeSizes, free_sizes
+from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
+from fairanchor.assignment._engine import Assignment, assign
+from fairanchor.rows import ChunkedRows
+from fairanchor.rows._chunks import added
+
+# From so many products for a row on, a matrix product is faster than loops.
+PRODUCT_SIZE = 300
+
+
+@dataclass(frozen=True)
+class CenterCosts:
+    """Squared distances to centres."""
+
+    centers: np.ndarray
+    takes_long = False
+
+    @property
+    def n_clusters(self):
+        return len(self.centers)
+
+    @property
+    def key(self):
+        """Identifies these costs."""
+        return self.centers.tobytes()
+
+    def write(self, block, out):
+        """Write the costs of a block; returns bounds on their errors, None if there are none."""
+        if self.centers.size < PRODUCT_SIZE:
+            kernels.squared_distances(block.X, self.centers, out)
+            return
+        middle, factor = self._factor()
+        rows = np.empty((len(block.X), factor.shape[0]))
+        np.subtract(block.X, middle, out=rows[:, :-2])
+        rows[:, -2] = 1.0
+        np.einsum("ij,ij->i", rows[:, :-2], rows[:, :-2], out=rows[:, -1])
+        np.matmul(rows, factor, out=out)
+        np.maximum(out, 0.0, out=out)
+        return
+
+    def _factor(self):
+        """Mean of the centres, and what rows from there, 1 and their square are multiplied by."""
+        middle = self.centers.mean(axis=0)
+        centers = self.centers - middle
+        squares = (centers**2).sum(axis=1)
+        return middle, np.vstack([-2.0 * centers.T, squares, np.ones(len(centers))])
+
+
+@dataclass(frozen=True)
+class Start:
+    """Centres, their cost on some rows, and the multipliers of the constraint there."""
+
+    centers: np.ndarray
+    cost: float = np.inf
+    multipliers: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -26,169 +72,125 @@ class LloydResult:
 
     Attributes
     ----------
-    labels : ndarray of shape (n_rows,)
-    split : dict
-        Rows whose copies have different labels, with (cluster, number of copies) each.
     centers : ndarray of shape (n_clusters, n_features)
         The labels are the best ones for these centres.
-    targets : ndarray of shape (n_clusters, n_groups)
-        Weight asked for in each cell, before rounding.
-    totals : ndarray of shape (n_clusters, n_groups)
-        The targets, rounded to counts where rows have no weights.
-    prices : ndarray of shape (n_clusters, n_groups)
-        Row i of group r has the least ``||x_i - center_l||^2 - prices[l, r]`` at its label.
-    cost : float
-    gap : float
-        Of the last transport; zero proves its labels optimal.
+    assignment : Assignment
     n_iter : int
+        Number of times that the centres moved, at least 1.
     converged : bool
     cost_path : list of float
-        Cost after each iteration, never increasing.
+        Cost of the fractional assignment in each iteration, never increasing.
     """
 
-    labels: np.ndarray
-    split: dict
     centers: np.ndarray
-    targets: np.ndarray
-    totals: np.ndarray
-    prices: np.ndarray
-    cost: float
-    gap: float
-    n_iter: int = 0
-    converged: bool = False
+    assignment: Assignment
+    n_iter: int
+    converged: bool
     cost_path: list = field(default_factory=list)
 
-
-def fair_lloyd(rows, centers, *, max_iter, tol, min_size=0.0, targets=None, free=None):
-    """Alternate fair assignments and means until the cost falls by less than ``tol`` of itself.
-
-    Or until a move of the centres shows that it would.
-
-    Parameters
-    ----------
-    rows : MemoryRows
-    centers : ndarray of shape (n_clusters, n_features)
-    max_iter : int
-        Number of times that the centres move.
-    tol : float
-    min_size : float
-        Least weight of a cluster.
-    targets : ndarray of shape (n_clusters, n_groups), default=None
-        Fixed weights of the cells. By default the clusters mirror the population and
-        their sizes are free.
-    free : FreeSizes, default=None
-        Of the given centres, on fewer rows.
-
-    Returns
-    -------
-    result : LloydResult
-    """
-    assigner = _HeldAssigner(rows, len(centers))
-    return iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free)
-
-
-def iterate_fairly(assigner, centers, max_iter, tol, min_size, targets, free):
-    """`fair_lloyd` wherever the rows are.
-
-    Parameters
-    ----------
-    assigner : object
-        ``move_to(centers)``, then ``cost_of(step)`` of an earlier step's labels,
-        ``free_sizes(free)`` and ``assign(targets, totals, start)`` at these centres;
-        ``means(step)``; ``rows``.
-    """
-    current, kept = None, np.inf
-    cost_path = []
-    converged = False
-    sizes_are_free = targets is None
-    for iteration in range(max_iter + 1):
-        assigner.move_to(centers)
-        if current is not None:
-            kept = assigner.cost_of(current)
-        if sizes_are_free:
-            free = assigner.free_sizes(free)
-            wanted = proportional_targets(assigner.rows, free.sizes, min_size)
-            step = assigner.assign(wanted, start=-free.prices)
-            # Sizes of a sample stop paying before the centres have settled: the last ones stay.
-            sizes_are_free = step.cost <= kept
-        if not sizes_are_free:
-            given = (targets,) if current is None else (current.targets, current.totals)
-            start = None if current is None else current.prices
-            step = assigner.assign(*given, start=start)
-            # Weights can make the rounding of the very same totals come out dearer.
-            if step.cost > kept:
-                converged = True
-                break
-        if current is not None and step.cost >= current.cost * (1.0 - tol):
-            converged = True
-            if step.cost <= current.cost:
-                current = step
-                cost_path.append(step.cost)
-            break
-        current = step
-        cost_path.append(step.cost)
-        centers = assigner.means(step)
-        if is_settled(step.totals.sum(axis=1), centers - step.centers, step.cost, tol):
-            iteration += 1  # the move that shows it has been made
-            converged = True
-            break
-    return replace(current, n_iter=iteration, converged=converged, cost_path=cost_path)
-
-
-class _HeldAssigner:
-    """Rows in memory, with their scores."""
-
-    def __init__(self, rows, n_clusters):
-        self.rows = rows
-        self.scores = np.empty((rows.n_rows, n_clusters))
-
-    def move_to(self, centers):
-        self.centers = centers
-        write_scores(self.rows, centers, self.scores)
-
-    def cost_of(self, step):
-        return -total_score(self.rows, self.scores, step.labels, step.split)
-
-    def free_sizes(self, free):
-        rows = self.rows
-        return free_sizes(self.scores, rows.group_codes, rows.weights, rows.n_groups, free)
-
-    def assign(self, targets, totals=None, start=None):
-        return assign_to_centers(self.rows, self.centers, self.scores, targets, totals, start)
-
-    def means(self, step):
-        return means_of(self.rows, step.labels, self.centers, step.split)
+    @property
+    def cost(self):
+        return self.assignment.cost
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Where fair k-means converges on a sample."""
+class FairLloyd:
+    """Fair Lloyd steps.
 
-    centers: np.ndarray
-    cost: float = np.inf
-    free: FreeSizes | None = None
-
-
-def settle(sample, centers, *, max_iter, tol, free=None):
-    """Iterate on a sample until the cost falls by less than ``tol`` of itself.
-
-    Rows near a tie are shared between clusters, as the smoothed program with free sizes has
-    it: exactly fair, fractional, and cheap enough to compare many starts or to come near
-    what an exact iteration on all rows goes on from.
+    Attributes
+    ----------
+    constraint : Constraint
+    max_iter : int
+        Number of times that the centres move.
+    tol : float
+        The iterations end when the cost falls by less than this part of itself.
+    min_size : float
+        Least weight of a cluster, where clusters mirror the population.
     """
-    settled = None
-    scores = np.empty((sample.n_rows, len(centers)))
-    for _ in range(max_iter + 1):
-        write_scores(sample, centers, scores)
-        free = free_sizes(scores, sample.group_codes, sample.weights, sample.n_groups, free)
-        moved, cost = _shared_means(sample, scores, free, centers)
-        if settled is not None and cost >= settled.cost * (1.0 - tol):
-            break
-        settled = Settled(centers, cost, free)
-        if is_settled(free.sizes, moved - centers, cost, tol):
-            break
-        centers = moved
-    return settled
+
+    constraint: object
+    max_iter: int
+    tol: float
+    min_size: float
+
+    def settle(self, sample, at):
+        """Where the steps converge on a sample."""
+        return self._iterate(sample, at)[0]
+
+    def follow(self, rows, at, sample=None):
+        """`LloydResult` of all rows.
+
+        Parameters
+        ----------
+        rows : MemoryRows or ChunkedRows
+        at : Start
+        sample : MemoryRows, default=None
+            A weighted sample of rows in chunks.
+        """
+        best, path, n_iter, converged = self._iterate(rows, at, sample)
+        centers = best.centers
+        found = self._assign(rows, centers, best.multipliers, sample)
+        while not (isinstance(rows, ChunkedRows) or n_iter >= self.max_iter):
+            # Whole rows can leave the means elsewhere, which shows on small tables.
+            labels, split = found.transported.memory_labels()
+            means = means_of(rows, labels, centers, split)
+            if is_settled(found.totals.sum(axis=1), means - centers, found.cost, self.tol):
+                break
+            n_iter += 1
+            again = self._assign(rows, means, found.multipliers)
+            is_better = again.cost < found.cost and not self._misses_more(again, found)
+            is_done = again.cost >= found.cost * (1.0 - self.tol)
+            if is_better:
+                found, centers = again, means
+            if is_done or not is_better:
+                converged = True
+                break
+        return LloydResult(centers, found, max(n_iter, 1), converged, path)
+
+    def _iterate(self, rows, at, sample=None):
+        """Steps with shared rows: best centres, costs, number of moves, whether it converged."""
+        centers, multipliers = at.centers, at.multipliers
+        gaps = typical_gaps(rows if sample is None else sample, CenterCosts(centers))
+        best, path, n_moves, converged = None, [], 0, False
+        while True:
+            step = self._dual(rows, centers, multipliers, sample, gaps)
+            converged = best is not None and step.bound >= best.cost * (1.0 - self.tol)
+            if best is None or step.bound < best.cost:
+                best = Start(centers, step.bound, step.multipliers)
+                path.append(step.bound)
+            if converged or n_moves == self.max_iter:
+                break
+            means, multipliers = _means(rows, step, centers), step.multipliers
+            n_moves += 1
+            if is_settled(step.mass.sum(axis=1), means - centers, step.bound, self.tol):
+                converged = True
+                break
+            centers = means
+        return best, path, n_moves, converged
+
+    def _dual(self, rows, centers, multipliers, sample, gaps):
+        costs, options = CenterCosts(centers), {"gaps": gaps, "rough": True}
+        if sample is None:
+            constraints = self.constraint.cells(rows.group_sizes, len(centers))
+            return solve_dual(rows, costs, constraints, start=multipliers, sums="clear", **options)
+        of_sample = self.constraint.cells(sample.group_sizes, len(centers))
+        near = solve_dual(sample, costs, of_sample, start=multipliers, **options)
+        constraints = self.constraint.cells(rows.group_sizes, len(centers))
+        return solve_dual(
+            rows, costs, constraints, start=near.multipliers, sample=sample, sums="all", **options
+        )
+
+    def _assign(self, rows, centers, multipliers, sample=None):
+        return assign(
+            rows, CenterCosts(centers), self.constraint, start=multipliers, sample=sample,
+            min_size=self.min_size,
+        )  # fmt: skip
+
+    def _misses_more(self, one, other):
+        rule = self.constraint.rule
+        if rule is None:
+            return False
+        return max(rule.violations(one.totals)) > max(rule.violations(other.totals))
 
 
 def is_settled(sizes, moves, cost, tol):
@@ -196,44 +198,19 @@ def is_settled(sizes, moves, cost, tol):
 
     The next assignment lowers it by about as much again: too little to be worth a sweep.
     """
-    return float(sizes @ (moves**2).sum(axis=1)) < 0.5 * tol * cost
+    return float(sizes @ (moves**2).sum(axis=1)) <= 0.5 * tol * cost
 
 
-def _shared_means(rows, scores, free, centers):
-    """Means and cost of the clusters between which the smoothed program shares the rows."""
-    if free.temperature == 0.0:
-        labels = scores.argmax(axis=1)
-        return means_of(rows, labels, centers), -total_score(rows, scores, labels)
-
-    def add(block):
-        sums, totals = np.zeros_like(centers), np.zeros(len(centers))
-        score = kernels.soft_sums(
-            block.X, scores[block.start : block.stop], block.group_codes, block.weights,
-            free.prices, free.temperature, sums, totals,
-        )  # fmt: skip
-        return sums, totals, np.array([score])
-
-    sums, totals, score = rows.sum(add)
-    return _divide(sums, totals, centers), -float(score[0])
-
-
-def assign_to_centers(rows, centers, scores, targets, totals=None, start=None):
-    """The cheapest labels whose cells weigh ``targets``, rounded to ``totals``."""
-    if totals is None:
-        totals = round_targets(targets, rows.group_sizes, whole=not rows.is_weighted)
-    result = transport_rows(rows, scores, totals, start=start)
-    cost = -total_score(rows, scores, result.labels, result.split)
-    return LloydResult(
-        result.labels, result.split, centers, targets, totals, result.prices, cost, result.gap
+def _means(rows, step: Dual, centers):
+    """Means of the clusters between which rows are shared."""
+    swept = step.swept
+    if swept.labels is None:  # rows in chunks are summed up at their cheapest cluster
+        return _divide(swept.sums, swept.mass(swept.prices).sum(axis=1), centers)
+    sums, band = swept.sums.copy(), swept.band
+    kernels.shared_sums(
+        rows.X, swept.rows, band.first, band.clusters, band.weights, step.shares, sums
     )
-
-
-def proportional_targets(rows, sizes, min_size):
-    """Targets by which every cluster mirrors the population; sizes whole where rows are."""
-    sizes = raise_small_sizes(sizes, min_size)
-    if not rows.is_weighted:
-        sizes = largest_remainder(sizes, int(rows.total)).astype(np.float64)
-    return np.outer(sizes, rows.group_sizes) / rows.total
+    return _divide(sums, step.mass.sum(axis=1), centers)
 
 
 def plain_lloyd(rows, centers, *, max_iter, tol):
@@ -254,60 +231,6 @@ def plain_lloyd(rows, centers, *, max_iter, tol):
         last_cost = cost[0]
         centers = _divide(sums, totals, centers)
     return centers, last_cost
-
-
-@dataclass(frozen=True)
-class CenterScorer:
-    """Minus the squared distances to centres."""
-
-    centers: np.ndarray
-
-    @property
-    def key(self):
-        """What tells these scores from others."""
-        return self.centers.tobytes()
-
-    def scores(self, rows):
-        """Scores of `MemoryRows`."""
-        scores = np.empty((rows.n_rows, len(self.centers)))
-        write_scores(rows, self.centers, scores)
-        return scores
-
-
-def distances_to(rows, centers):
-    """Squared distances of all rows to the centres."""
-    distances = np.empty((rows.n_rows, len(centers)))
-    rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out, 1.0), [distances])
-    return distances
-
-
-def dual_value(rows, centers, prices):
-    """Lower bound on the cost of labels whose clusters mirror the population, by given prices."""
-    shares = rows.group_sizes / rows.total
-    # The price of a cell without rows can be out of all reach, and would spoil the cluster's mean.
-    reach = 4.0 * ((centers[:, None] - centers) ** 2).sum(axis=2).max()
-    prices = np.maximum(prices, prices.max(axis=0) - reach)
-    added = (prices @ shares)[:, None] - prices
-    return float(rows.sum(_DualValue(centers, added), "bound")[0])
-
-
-@dataclass(frozen=True)
-class _DualValue:
-    """The kernel of `dual_value`, which can be sent to where the rows are."""
-
-    centers: np.ndarray
-    added: np.ndarray
-
-    def __call__(self, block):
-        costs = np.empty((len(block.X), len(self.centers)))
-        kernels.squared_distances(block.X, self.centers, costs, 1.0)
-        costs += self.added.T[block.group_codes]
-        return (np.asarray(block.weights @ costs.min(axis=1)),)
-
-
-def write_scores(rows, centers, scores):
-    """Write minus the squared distances of all rows to the centres."""
-    rows.map(lambda block, out: kernels.squared_distances(block.X, centers, out, -1.0), [scores])
 
 
 def means_of(rows, labels, centers, split=None):
@@ -345,17 +268,33 @@ def cost_of(rows, labels, centers, split=None):
     return cost
 
 
-def total_score(rows, scores, labels, split=None):
-    """Scores of the rows for their clusters, summed with their weights."""
+@dataclass(frozen=True)
+class SumsOfChunk:
+    """Sums of a chunk's rows by label, their numbers, and squared distances to given points.
 
-    def add(block):
-        own = slice(block.start, block.stop)
-        return (np.array([kernels.own_score(scores[own], block.weights, labels[own])]),)
+    Called with the chunk and labels, or a function that labels it.
+    """
 
-    total = float(rows.sum(add)[0][0])
-    for row, cluster, moved in _moves(rows, labels, split):
-        total += moved * float(scores[row, cluster])
-    return total
+    n_clusters: int
+    points: np.ndarray | None = None
+
+    def __call__(self, chunk, labels):
+        labels = labels(chunk) if callable(labels) else labels
+        sums, totals = cluster_sums(chunk.rows, labels, self.n_clusters)
+        squares = 0.0 if self.points is None else cost_of(chunk.rows, labels, self.points)
+        return sums, totals, np.array([squares])
+
+
+def sums_in_chunks(rows, labels, n_clusters, points=None):
+    """Sums, numbers and squares of all chunks together, as in `SumsOfChunk`.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    labels : sequence
+        Of each chunk, or functions that label it.
+    """
+    return rows.each("means", SumsOfChunk(n_clusters, points), labels, combine=added)
 
 
 def _moves(rows, labels, split):

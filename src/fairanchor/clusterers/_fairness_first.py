@@ -15,7 +15,9 @@ from fairanchor._kernels._centers import label_sums
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, fit_context
-from fairanchor.assignment import largest_remainder, proportional_counts, transport
+from fairanchor.assignment import largest_remainder, proportional_counts
+from fairanchor.assignment._engine import labels_with_totals
+from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.clusterers._base import FairClusterer, count_cells, fill_empty_clusters
 from fairanchor.clusterers._weighted_rows import (
     WeightedRows,
@@ -26,6 +28,7 @@ from fairanchor.clusterers._weighted_rows import (
 )
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_of_table
+from fairanchor.rows import MemoryRows
 
 
 class FairnessFirstClustering(FairClusterer):
@@ -295,17 +298,18 @@ def _refine(rows, labels, max_iter):
         count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups), totals
     )
     # Unless they are already proportional, the first labels are given up at any cost.
-    costs = [rows.cost(labels)] if is_proportional else []
-    while len(costs) < max_iter:
-        scores = -squared_distances(rows.X, rows.centers(labels))
-        dealt = transport(scores, rows.codes, totals, weights=weights).labels
+    path = [rows.cost(labels)] if is_proportional else []
+    while len(path) < max_iter:
+        costs = squared_distances(rows.X, rows.centers(labels))
+        known = MemoryRows(costs, rows.codes, rows.n_groups, weights=weights)
+        dealt = labels_with_totals(known, KnownCosts(rows.n_clusters), totals)
         dealt, n_filled = fill_empty_clusters(rows.X, dealt, rows.n_clusters)
         cost = rows.cost(dealt)
-        if costs and (n_filled or not cost < costs[-1] * (1 - 1e-12)):
+        if path and (n_filled or not cost < path[-1] * (1 - 1e-12)):
             break
         labels = dealt
-        costs.append(cost)
-    return labels, costs
+        path.append(cost)
+    return labels, path
 
 
 def _proportional_totals(rows, labels):

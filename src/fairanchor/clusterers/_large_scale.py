@@ -17,9 +17,10 @@ from fairanchor._scaling import power_of_two_scale
 from fairanchor._sensitive_names import store_titles, titles_at_fit
 from fairanchor._sklearn_compat import check_weights, set_feature_names
 from fairanchor.assignment._limit_rule import proportional_rule
+from fairanchor.assignment._sweep import cheapest_clusters
 from fairanchor.clusterers._attribute_report import AttributeReport, public_limits
 from fairanchor.clusterers._base import FairClusterer, check_n_clusters, check_rows, known_codes
-from fairanchor.clusterers._fair_lloyd import distances_to
+from fairanchor.clusterers._fair_lloyd import cost_of
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import (
     ChunkedRows,
@@ -90,8 +91,8 @@ class TrainingRows:
 class LargeScaleClusterer(FairClusterer):
     """Base of the estimators for rows of any size.
 
-    A subclass sets in ``fit``: ``_scorer`` (``scores(rows)`` are minus the costs of rows in the
-    clusters), ``cluster_centers_``, and calls `_store_assignment`.
+    A subclass sets in ``fit``: ``_scorer``, which writes the costs of rows in the clusters,
+    ``cluster_centers_``, and calls `_store_assignment`.
     """
 
     __metadata_request__predict = {"sensitive_features": True}
@@ -162,11 +163,11 @@ class LargeScaleClusterer(FairClusterer):
             The larger, the better.
         """
         rows, prices = self._new_rows(X, sensitive_features)
-        distances = distances_to(rows, self.cluster_centers_ * self._length)
-        costs = distances[np.arange(rows.n_rows), self._labels_of(rows, prices)]
         weights = check_weights(sample_weight, rows.X)
-        cost = costs.sum() if weights is None else weights @ costs
-        return -float(cost) / self._length / self._length
+        labels = self._labels_of(rows, prices)
+        rows = rows if weights is None else rows.weighted(weights)
+        cost = cost_of(rows, labels, self.cluster_centers_ * self._length)
+        return -cost / self._length / self._length
 
     def save(self, path, *, force=False):
         """Write the fitted model to a file, whole or not at all; see `load_model`.
@@ -345,8 +346,7 @@ class LargeScaleClusterer(FairClusterer):
         return np.divide(sums, totals, out=np.full(len(totals), default), where=totals > 0)
 
     def _labels_of(self, rows, prices):
-        priced = self._scorer_for(prices).scores(rows) + prices.T[rows.group_codes]
-        return priced.argmax(axis=1).astype(np.int32)
+        return cheapest_clusters(rows, self._scorer_for(prices), -prices)
 
     def _scorer_for(self, prices):
         """The scorer of rows with one code for each column of prices."""
@@ -354,13 +354,15 @@ class LargeScaleClusterer(FairClusterer):
 
     # Attributes after a fit.
 
-    def _store_assignment(self, training, assigned, constraint, *, squared=True):
+    def _store_assignment(self, training, assigned, labels, constraint, *, squared=True):
         """Attributes of the labels, in the user's units and with the groups in public order.
 
         Parameters
         ----------
         training : TrainingRows
-        assigned : Assigned
+        assigned : Assignment
+        labels : ndarray of shape (n_rows,), or None
+            None if rows are in chunks.
         constraint : Constraint
         squared : bool
             Whether costs, hence prices, are in squared units of the features.
@@ -373,14 +375,14 @@ class LargeScaleClusterer(FairClusterer):
         self.groups_ = groups.public_names
         if not training.in_chunks:
             weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
-            self._store_labels(assigned.labels, groups, weights, len(assigned.prices))
+            self._store_labels(labels, groups, weights, len(assigned.prices))
         else:
-            totals = assigned.labels.totals
+            totals = assigned.totals
             self.counts_ = groups.to_public(totals) if unit == 1.0 else (
                 groups.to_public(totals) * unit
             )  # fmt: skip
             self.balance_ = balance_of_table(totals)
-            chunked = LabelsElsewhere(rows, assigned.labels)
+            chunked = LabelsElsewhere(rows, list(assigned.labellers()))
             if isinstance(rows, MemoryChunks):
                 self.labels_ = np.concatenate(list(chunked))
             else:
@@ -391,8 +393,8 @@ class LargeScaleClusterer(FairClusterer):
         n_clusters = len(assigned.prices)
         self._allowed = groups.to_public(constraint.allowed_cells(n_clusters, groups.n_groups))
         self.targets_ = groups.to_public(assigned.targets) * unit
-        self.assignment_prices_ = groups.to_public(assigned.prices) / self._price_unit
-        self.assignment_gap_ = float(assigned.gap) * unit / self._price_unit
+        self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
+        self.assignment_gap_ = assigned.gap * unit / self._price_unit
         store_titles(self, training.titles)
         self._store_violations(training, assigned, constraint)
 
@@ -408,9 +410,9 @@ class LargeScaleClusterer(FairClusterer):
             counts = counts if unit == 1.0 else counts / unit
             # A combination of groups that was not seen must not go where one of them may not.
             prices = [
-                np.where(_allowed(limits.upper), table, -np.inf)
+                np.where(_allowed(limits.upper), -table, -np.inf)
                 for limits, table in zip(
-                    rule.limits, getattr(assigned.within, "attribute_prices", []), strict=False
+                    rule.limits, rule.attribute_prices(assigned.multipliers), strict=False
                 )
             ]
             report = AttributeReport.of(rule, training.attributes, counts, prices)

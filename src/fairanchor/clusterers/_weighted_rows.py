@@ -14,7 +14,7 @@ from fairanchor.exceptions import FairnessWarning
 def squared_distances(X, centers):
     """Squared distance of each row to each centre."""
     distances = np.empty((len(X), len(centers)))
-    kernels.squared_distances(X, centers, distances, 1.0)
+    kernels.squared_distances(X, centers, distances)
     return distances
 
 

@@ -52,7 +52,7 @@ class LocalGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class LocalCosts:
-    """Minus the squared distance of rows to the nearest anchor of each cluster.
+    """Squared distance of rows to the nearest anchor of each cluster.
 
     Attributes
     ----------
@@ -68,6 +68,7 @@ class LocalCosts:
     n_clusters: int
     n_neighbors: int = 5
     least_alpha: float = 1e-300
+    takes_long = True
 
     @cached_property
     def _layout(self):
@@ -83,11 +84,10 @@ class LocalCosts:
         digest.update(self.anchor_labels.tobytes())
         return digest.digest()
 
-    def scores(self, rows):
-        """Minus the costs of `MemoryRows`."""
-        costs = np.empty((rows.n_rows, self.n_clusters))
-        rows.map(self._write_costs, [costs])
-        return np.negative(costs, out=costs)
+    def write(self, block, out):
+        """Write the costs of a block."""
+        _, H, first = self._layout
+        kernels.nearest_in_clusters(block.X, H, first, out)
 
     def with_typical_distance(self, distance):
         """The same costs, with the mean squared distance of a row to its nearest anchor."""
@@ -102,7 +102,7 @@ class LocalCosts:
 
         def kernel(block, out):
             costs = np.empty(out.shape)
-            self._write_costs(block, costs)
+            self.write(block, costs)
             costs -= prices.T[block.group_codes]
             alphas = np.empty(len(costs))
             nothing = np.empty((0, len(self.anchors)))
@@ -124,10 +124,6 @@ class LocalCosts:
             self._write_weights(block, by_anchor[block.group_codes], Z, alphas)
             blocks.append(csr_array(Z[:, place]))
         return vstack(blocks, format="csr")
-
-    def _write_costs(self, block, costs):
-        _, H, first = self._layout
-        kernels.nearest_in_clusters(block.X, H, first, costs)
 
     def _write_weights(self, block, prices, Z, alphas):
         _, H, _ = self._layout

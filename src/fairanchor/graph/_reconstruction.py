@@ -68,7 +68,7 @@ class ReconstructionGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class SoftLabels:
-    """Weight of rows on the anchors of each cluster: the scores of the paper's graph.
+    """Weight of rows on the anchors of each cluster: costs are minus these.
 
     Attributes
     ----------
@@ -81,28 +81,33 @@ class SoftLabels:
     problem: AnchorGraphProblem
     multipliers: np.ndarray
     allowed_cells: np.ndarray
+    takes_long = True
 
     @property
     def key(self):
-        """Identifies these scores among those of other multipliers."""
+        """Identifies these costs among those of other multipliers."""
         return self.multipliers.tobytes()
 
-    def scores(self, rows):
-        """Soft labels of `MemoryRows`."""
+    @property
+    def n_clusters(self):
+        return self.problem.n_clusters
+
+    def write(self, block, out):
+        """Write minus the soft labels of a block."""
+        self._write(self._priced(), block, out)
+        np.negative(out, out=out)
+
+    def soft_labels(self, rows, prices=None):
+        """Soft labels of `MemoryRows`; prices belong to the labels."""
         priced = self._priced()
+        return rows.map_to_table(
+            lambda block, out: self._write(priced, block, out), self.n_clusters
+        )
+
+    def _write(self, priced, block, out):
         everyone = np.ones(self.multipliers.shape[1], dtype=bool)
-        scores = np.empty((rows.n_rows, self.problem.n_clusters))
-
-        def kernel(block, out):
-            counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
-            require_solved(counts, len(block.X), self.problem)
-
-        rows.map(kernel, [scores])
-        return scores
-
-    def soft_labels(self, rows, prices):
-        """The same as `scores`: prices belong to the labels."""
-        return self.scores(rows)
+        counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
+        require_solved(counts, len(block.X), self.problem)
 
     def anchor_weights(self, rows, prices):
         """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
@@ -166,7 +171,7 @@ def nearest_targets(rule, problem, rows):
 def _unconstrained_mass(problem, rows):
     """Mass of each group on the anchors of each cluster without a constraint."""
     shape = (problem.n_clusters, rows.n_groups)
-    free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).scores(rows)
+    free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).soft_labels(rows)
     mass = np.zeros(shape)
     np.add.at(mass.T, rows.group_codes, free * rows.weights[:, None])
     return mass

@@ -19,6 +19,8 @@ from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 
 CHUNK_ROWS = 2**20
+# Results of a pass that a checkpoint keeps.
+MOST_KEPT_BYTES = 2**23
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Chunk:
         Global number of its first row.
     rows : MemoryRows
     n_clusters : int
-        For how many scores are kept.
+        For how many costs are kept.
     """
 
     number: int
@@ -46,13 +48,13 @@ class Chunk:
         return {name: getattr(self, name) for name in names}
 
     def __sizeof__(self):
-        # What a cluster knows of its memory. It asks once, before there are any scores.
+        # What a cluster knows of its memory. It asks once, before there are any costs.
         distinct = self.__dict__.get("distinct", self.rows)
         merged = 0 if distinct is self.rows else distinct.nbytes
         return self.rows.nbytes + merged + 8 * distinct.n_rows * self.n_clusters
 
     def complete(self):
-        """This chunk, equal rows found: what it keeps will not grow but by scores."""
+        """This chunk, equal rows found: what it keeps will not grow but by costs."""
         _ = self.distinct
         return self
 
@@ -62,15 +64,17 @@ class Chunk:
         return distinct_rows(self.rows)
 
     @cached_property
-    def _kept_scores(self):
+    def _kept_costs(self):
         return {}
 
-    def scores(self, scorer):
-        """Scores of the distinct rows; the last ones are kept as long as the chunk is."""
-        if scorer.key not in self._kept_scores:
-            self._kept_scores.clear()
-            self._kept_scores[scorer.key] = scorer.scores(self.distinct)
-        return self._kept_scores[scorer.key]
+    def with_costs(self, costs):
+        """The distinct rows with their costs as features; the last ones are kept."""
+        if costs.key not in self._kept_costs:
+            self._kept_costs.clear()
+            self._kept_costs[costs.key] = self.distinct.with_features(
+                self.distinct.map_to_table(costs.write, costs.n_clusters)
+            )
+        return self._kept_costs[costs.key]
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class ChunkedRows:
         arguments : sequence, default=None
             One for every chunk.
         combine : callable, default=None
-            Makes one small thing of the list of results, which a checkpoint keeps.
+            Makes one thing of the list of results, which a checkpoint keeps if it is small.
 
         Returns
         -------
@@ -159,7 +163,8 @@ class ChunkedRows:
                 self.progress(title, len(results), self.n_chunks)
         combined = results if combine is None else combine(results)
         if self.journal is not None:
-            self.journal.record(title, None if combine is None else combined)
+            is_kept = combine is not None and _n_bytes(combined) <= MOST_KEPT_BYTES
+            self.journal.record(title, combined if is_kept else None)
         return combined
 
     def sum(self, kernel, title="sums"):
@@ -281,6 +286,13 @@ class _LargestOfBlocks:
 
     def __call__(self, chunk):
         return chunk.distinct.largest(self.kernel)
+
+
+def _n_bytes(result):
+    """Of all arrays in a result."""
+    if isinstance(result, (list, tuple)):
+        return sum(map(_n_bytes, result))
+    return result.nbytes if isinstance(result, np.ndarray) else 0
 
 
 def added(results):

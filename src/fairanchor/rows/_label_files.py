@@ -20,16 +20,17 @@ class LabelsElsewhere:
     ----------
     rows : ChunkedRows
         Has ``parts``, the (name, number of rows) of the files or partitions.
-    agreed : AgreedResult
+    labellers : list of callable
+        For every chunk a function that labels it.
     """
 
     rows: object
-    agreed: object
+    labellers: list
 
     def __iter__(self):
         """Labels of one chunk after the other, in row order."""
         rows = self.rows
-        for number, labels in enumerate(rows._run("writing", self.agreed.labellers())):
+        for number, labels in enumerate(rows._run("writing", self.labellers)):
             if rows.progress is not None:
                 rows.progress("writing", number + 1, rows.n_chunks)
             yield labels

@@ -26,6 +26,14 @@ class Block:
     start: int
     stop: int
 
+    def part(self, start, stop):
+        """Some of the rows, counted from the first."""
+        own = slice(start, stop)
+        return Block(
+            self.X[own], self.group_codes[own], self.weights[own], self.start + start,
+            self.start + stop,
+        )  # fmt: skip
+
 
 class MemoryRows:
     """A table in memory with a group code and a weight for each row.
@@ -72,8 +80,15 @@ class MemoryRows:
         def run(block):
             kernel(block, *[output[block.start : block.stop] for output in outputs])
 
-        for _ in self._sweep(run):
+        for _ in self.sweep(run):
             pass
+
+    def map_to_table(self, write, n_columns):
+        """Table that ``write(block, out)`` fills block by block."""
+        table = np.empty((self.n_rows, n_columns))
+
+        self.map(write, [table])
+        return table
 
     def sum(self, kernel, title=None):
         """Sum the tuples of small arrays that ``kernel(block)`` returns, in block order.
@@ -81,7 +96,7 @@ class MemoryRows:
         The title names the pass where passes are reported.
         """
         total = None
-        for tables in self._sweep(kernel):
+        for tables in self.sweep(kernel):
             if total is None:
                 total = [np.array(table, dtype=np.float64) for table in tables]
             else:
@@ -96,7 +111,7 @@ class MemoryRows:
 
     def largest(self, kernel, title=None):
         """Largest of the numbers that ``kernel(block)`` returns."""
-        return max(self._sweep(kernel))
+        return max(self.sweep(kernel))
 
     def merged(self):
         """The same rows with equal ones merged, or these if few are equal."""
@@ -136,6 +151,14 @@ class MemoryRows:
         """Labels of the table's rows from those of these rows, which are the same."""
         return labels
 
+    def with_features(self, X):
+        """The same rows with other features."""
+        has_weights = self.is_weighted or self.has_copies
+        return MemoryRows(
+            X, self.group_codes, self.n_groups, weights=self.weights if has_weights else None,
+            copies=self.has_copies, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
     def weighted(self, weights):
         """The same rows with other weights."""
         return MemoryRows(
@@ -147,7 +170,8 @@ class MemoryRows:
         span = slice(start, stop)
         return Block(self.X[span], self.group_codes[span], self.weights[span], start, stop)
 
-    def _sweep(self, function):
+    def sweep(self, function):
+        """Yield ``function(block)`` of all blocks, in row order."""
         starts = range(0, self.n_rows, self.block_rows)
         return map_in_threads(lambda start: function(self._block(start)), starts, self.n_jobs)
 

@@ -1,0 +1,75 @@
+"""One pass over a block of rows: which are clear, and between which clusters the others are."""
+
+import numpy as np
+from numba import njit
+
+from fairanchor._kernels import NUMBA_CACHE
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def classify(costs, group_codes, weights, prices, widths, errors, labels, counts, clear):
+    """Write the cheapest cluster of each row, and how many are within the width of it.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (n_rows, n_clusters)
+    group_codes, weights : ndarray of shape (n_rows,)
+    prices : ndarray of shape (n_groups, n_clusters)
+        Added to the costs of the group's rows.
+    widths : ndarray of shape (n_groups,)
+    errors : ndarray of shape (n_rows,)
+        Bound on the error of a row's costs.
+    labels : ndarray of shape (n_rows,)
+        Written.
+    counts : ndarray of shape (n_rows,)
+        Written: 0 for a row whose cluster is clear, else the number of its candidates.
+    clear : ndarray of shape (n_clusters, n_groups)
+        Incremented by the weights of the clear rows.
+
+    Returns
+    -------
+    cost : float
+        Weighted cost of the clear rows, without prices.
+    """
+    n_clusters = costs.shape[1]
+    total = 0.0
+    for i in range(costs.shape[0]):
+        own, r = costs[i], group_codes[i]
+        price = prices[r]
+        best, lowest, second = 0, np.inf, np.inf
+        for l in range(n_clusters):  # without branches: the best cluster cannot be foreseen
+            cost = own[l] + price[l]
+            higher = cost if cost > lowest else lowest
+            second = higher if higher < second else second
+            best = l if cost < lowest else best
+            lowest = cost if cost < lowest else lowest
+        labels[i] = best
+        width = widths[r] + 2.0 * errors[i]
+        if second - lowest > width:
+            counts[i] = 0
+            clear[best, r] += weights[i]
+            total += weights[i] * own[best]
+            continue
+        number = 0
+        for l in range(n_clusters):
+            number += own[l] + price[l] - lowest <= width
+        counts[i] = number
+    return total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def gather(costs, group_codes, prices, widths, errors, labels, counts, clusters, kept):
+    """Write the candidates of the rows that have some, and their costs without prices."""
+    n_clusters = costs.shape[1]
+    e = 0
+    for i in range(costs.shape[0]):
+        if counts[i] == 0:
+            continue
+        own, price = costs[i], prices[group_codes[i]]
+        lowest = own[labels[i]] + price[labels[i]]
+        width = widths[group_codes[i]] + 2.0 * errors[i]
+        for l in range(n_clusters):
+            if own[l] + price[l] - lowest <= width:
+                clusters[e] = l
+                kept[e] = own[l]
+                e += 1

@@ -1,0 +1,214 @@
+"""Prices of the cells under which rows, left to themselves, meet linear limits.
+
+With ``N[l, r]`` the weight of group r in cluster l, the program over fractional labels x ::
+
+    minimise  sum_i w_i sum_l x[i, l] costs[i, l]
+    subject to  sum_l x[i, l] = 1,   A N <= b  (some rows of it with equality)
+
+has the dual ``max_y sum_i w_i min_l (costs[i, l] + q[l, g_i]) - b'y``, where the prices of the
+cells are ``q = A'y`` and multipliers y of inequalities are not negative. Every such y gives a
+lower bound on the cost. The minimum is smoothed by a temperature, so that Newton's method applies;
+only rows in the band of a sweep have to be looked at.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairanchor._kernels import _dual as kernels
+from fairanchor._sampling import spread_sample_by_weight
+from fairanchor.assignment._sweep import Swept, sweep
+
+# Temperatures relative to the difference between a row's two best costs: the first to the mean,
+# so that prices can go as far as outliers ask for, the last to the median row's.
+FIRST_TEMPERATURE, LAST_TEMPERATURE = 0.5, 0.004
+# Of steps that are not the last ones, and where to go on from what few rows found.
+STEP_TEMPERATURE, SECOND_TEMPERATURE = 0.016, 0.1
+COOLING = 4.0
+# In temperatures: how far prices may move before the next sweep, and by how much more if that was
+# too little. Clear rows have no share elsewhere even then.
+REACH, WIDENING = 8.0, 4.0
+WIDTH = kernels.NEGLIGIBLE + REACH
+# Rows on which prices are looked for first: they have far to go.
+START_ROWS = 2_000
+MAX_STEPS, MAX_SWEEPS = 30, 12
+# Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
+OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-3, 1e-2, 0.05
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Multipliers that meet the limits, nearly.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_limits,)
+    prices : ndarray of shape (n_clusters, n_groups)
+        A row of group r prefers the cluster with the least ``costs[l] + prices[l, r]``.
+    temperature : float
+        By how much more a cluster may cost and still get a share of the row.
+    mass : ndarray of shape (n_clusters, n_groups)
+        Of the rows' shares.
+    swept : Swept
+        The band that the prices were found on.
+    shares : ndarray of shape (n_entries,)
+        Of the band's candidates.
+    bound : float
+        No fractional labels within the limits cost less.
+    """
+
+    multipliers: np.ndarray
+    prices: np.ndarray
+    temperature: float
+    mass: np.ndarray
+    swept: Swept
+    shares: np.ndarray
+    bound: float
+
+    def cost(self):
+        """Cost of the shares, which meet the limits nearly."""
+        entries = self.shares * np.repeat(self.swept.band.weights, np.diff(self.swept.band.first))
+        return self.swept.clear_cost + float(entries @ self.swept.band.costs)
+
+
+def solve_dual(
+    rows, costs, constraints, *, start=None, sample=None, sums=None, gaps=None, rough=False
+):
+    """Multipliers for rows in memory or in chunks.
+
+    Parameters
+    ----------
+    rows : MemoryRows or ChunkedRows
+    costs : object
+        As `sweep` takes it.
+    constraints : CellConstraints
+        Which some assignment meets.
+    start : ndarray of shape (n_limits,), default=None
+        Multipliers of a similar problem.
+    sample : MemoryRows, default=None
+        A weighted sample of rows in chunks.
+    sums : str, default=None
+        Of the last sweep.
+    gaps : tuple of float, default=None
+        `typical_gaps`, if they are known.
+    rough : bool
+        Whether a higher temperature will do, as for steps that others follow.
+
+    Returns
+    -------
+    dual : Dual
+    """
+    near = rows if sample is None else sample
+    mean, median = gaps or typical_gaps(near, costs)
+    last = (STEP_TEMPERATURE if rough else LAST_TEMPERATURE) * median
+    first = max(COOLING * LAST_TEMPERATURE * median, last)
+    if start is None:
+        few, first = few_of_each_group(near), SECOND_TEMPERATURE * median
+        start = _Search(few, costs, constraints).cool(FIRST_TEMPERATURE * mean, first)
+        if sample is not None:
+            start = _Search(sample, costs, constraints).follow(start, first, last).multipliers
+    return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last)
+
+
+def typical_gaps(rows, costs):
+    """Mean and median difference between the two best costs of a row, ties left out."""
+    few = few_of_each_group(rows)
+    table = few.map_to_table(costs.write, costs.n_clusters)
+    if table.shape[1] < 2:
+        return 1.0, 1.0
+    two = np.partition(table, 1, axis=1)[:, :2]
+    differences = two[:, 1] - two[:, 0]
+    counted = (differences > 0) & (few.weights > 0)
+    if not counted.any():  # every row is tied: any scale will do
+        return 1.0, 1.0
+    mean = float(np.average(differences[counted], weights=few.weights[counted]))
+    return mean, float(np.median(differences[counted]))
+
+
+def few_of_each_group(rows):
+    """A few rows of each group with the weight of all of it; the rows themselves if few more."""
+    if rows.n_rows <= 2 * START_ROWS:
+        return rows
+    chosen, weights = [], []
+    for members in rows.members:
+        share = START_ROWS * len(members) // (2 * rows.n_rows)
+        quota = share + START_ROWS // (2 * rows.n_groups) + 1
+        places, own = spread_sample_by_weight(rows.weights[members], quota)
+        chosen.append(members[places])
+        weights.append(own)
+    return rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))
+
+
+class _Search:
+    """Newton's method with a sweep whenever prices have moved too far."""
+
+    def __init__(self, rows, costs, constraints, sums=None, *, rough=True):
+        self.rows, self.costs, self.constraints, self.sums = rows, costs, constraints, sums
+        self.limits = constraints.for_kernels
+        cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
+        of_a_cell = OF_A_CELL_BEFORE if rough else OF_A_CELL
+        self.tolerance = np.maximum(of_a_cell * cells, OF_A_ROW * rows.total / rows.n_rows)
+
+    def cool(self, first, last):
+        """Multipliers on few rows, from nothing."""
+        search = _Band(self, np.zeros(self.constraints.n_limits), np.inf)
+        temperature = first
+        while True:
+            search.maximise(temperature, np.inf)
+            if temperature <= last:
+                return search.multipliers
+            temperature = max(temperature / COOLING, last)
+
+    def follow(self, multipliers, first, last):
+        """`Dual` from a start that is near."""
+        temperature, reach, n_sweeps = first, REACH * first, 0
+        search = _Band(self, multipliers, kernels.NEGLIGIBLE * temperature + reach)
+        if self.constraints.n_limits == 0:
+            return search.dual(last)
+        while True:
+            state = search.maximise(temperature, reach)
+            if state < 0 and n_sweeps < MAX_SWEEPS:
+                n_sweeps += 1
+                reach *= WIDENING
+                if n_sweeps % 3 == 0:
+                    temperature *= COOLING
+                search = _Band(self, search.multipliers, kernels.NEGLIGIBLE * temperature + reach)
+            elif temperature <= last:
+                return search.dual(temperature)
+            else:
+                temperature = max(temperature / COOLING, last)
+                reach = REACH * temperature
+                width = kernels.NEGLIGIBLE * temperature + reach
+                if width < search.width / (2.0 * COOLING):
+                    search = _Band(self, search.multipliers, width)
+                else:
+                    reach = search.width - kernels.NEGLIGIBLE * temperature
+
+
+class _Band:
+    """The rows that a sweep found to be near a tie, and multipliers that are changed on them."""
+
+    def __init__(self, search, multipliers, width):
+        self.search, self.multipliers, self.width = search, multipliers.copy(), width
+        self.reference = search.constraints.prices(multipliers)
+        self.swept = sweep(search.rows, search.costs, self.reference, width, sums=search.sums)
+        self.mass = np.empty(self.reference.shape)
+        self.shares = np.empty(len(self.swept.band.costs))
+
+    def maximise(self, temperature, reach):
+        return kernels.maximise(
+            self.swept.band, self.search.limits, self.swept.clear, self.multipliers, temperature,
+            self.search.tolerance, MAX_STEPS, reach, self.reference, self.mass, self.shares,
+        )  # fmt: skip
+
+    def dual(self, temperature):
+        constraints = self.search.constraints
+        prices = constraints.prices(self.multipliers)
+        if not self.multipliers.any():  # no limit binds: rows are where they cost least
+            self.mass = self.swept.mass(prices)
+            self.shares[:] = 0.0
+            self.shares[self.swept.cheapest(prices)[0]] = 1.0
+        bound = self.swept.value(prices) - float(constraints.right @ self.multipliers)
+        return Dual(
+            self.multipliers, prices, temperature, self.mass, self.swept, self.shares, bound
+        )

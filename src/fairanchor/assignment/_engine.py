@@ -1,0 +1,213 @@
+"""Labels of least cost under a constraint, for rows in memory or in chunks.
+
+1. *Dual*: prices of the cells under which rows meet the constraint, nearly (`_dual`).
+2. *Program*: the value of the linear program, where it is small enough to be solved (`_program`).
+3. *Table*: whole numbers of rows for the cells (`_tables`, `_rounding`).
+4. *Transport*: the cheapest labels with this table, and a proof (`_transport`).
+"""
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairanchor.assignment._dual import WIDTH, solve_dual
+from fairanchor.assignment._limit_matrix import CellConstraints
+from fairanchor.assignment._program import solve_program
+from fairanchor.assignment._rounding import largest_remainder, raise_small_sizes, round_targets
+from fairanchor.assignment._sweep import KnownCosts, SweepTask, sweep
+from fairanchor.assignment._tables import whole_table
+from fairanchor.assignment._transport import Transported, transport
+from fairanchor.rows import ChunkedRows
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Labels that satisfy a constraint, and what is known about them.
+
+    Attributes
+    ----------
+    costs : object
+    transported : Transported
+        Labels and prices.
+    targets : ndarray of shape (n_clusters, n_groups)
+        What the cells should weigh: what was asked for, or the table that was chosen.
+    totals : ndarray of shape (n_clusters, n_groups)
+        The same in whole rows, where rows are whole.
+    cost : float
+    lp_value : float
+        No labels that satisfy the constraint cost less, fractional ones included.
+    multipliers : ndarray of shape (n_limits,)
+        A start for similar problems.
+    """
+
+    costs: object
+    transported: Transported
+    targets: np.ndarray
+    totals: np.ndarray
+    cost: float
+    lp_value: float
+    multipliers: np.ndarray = field(repr=False)
+
+    def labels(self, rows):
+        """Labels of rows in memory, equal ones apart."""
+        return rows.spread(*self.transported.memory_labels())
+
+    def labellers(self):
+        """For every chunk of rows a function that labels it."""
+        moved = self.transported
+        task = SweepTask(self.costs, moved.reference, moved.widths)
+        for start, stop in itertools.pairwise(moved.swept.chunks.tolist()):
+            own = {row - start: parts for row, parts in moved.split.items() if start <= row < stop}
+            yield Labeller(task, moved.labels[start:stop], own)
+
+    @property
+    def gap(self):
+        """By how much the labels cost more than the table's cheapest ones could at the least."""
+        moved = self.transported
+        return max(self.cost - (moved.value() - float((moved.prices * self.totals).sum())), 0.0)
+
+    @property
+    def prices(self):
+        """Row i of group r has the least ``costs[i, l] + prices[l, r]`` at its label."""
+        return self.transported.prices
+
+
+@dataclass(frozen=True)
+class Labeller:
+    """Labels of one chunk: has no more than it needs, since it may be sent to the chunk.
+
+    Attributes
+    ----------
+    task : callable
+        The sweep that sorted the rows.
+    labels : ndarray of shape (n_band_rows,)
+        Of the chunk's rows in the band.
+    split : dict
+        Of these rows, those whose copies have different labels.
+    """
+
+    task: object
+    labels: np.ndarray
+    split: dict
+
+    def __call__(self, chunk):
+        swept = self.task.of_chunk(chunk)
+        labels = swept.labels
+        labels[swept.rows] = self.labels
+        split = {int(swept.rows[row]): parts for row, parts in self.split.items()}
+        return chunk.distinct.spread(labels, split)
+
+
+@dataclass(frozen=True)
+class Unassigned:
+    """What there is of an `Assignment` where every row is in its cheapest cluster."""
+
+    targets: np.ndarray
+    gap = 0.0
+    multipliers = np.empty(0)
+
+    @property
+    def prices(self):
+        return np.zeros(self.targets.shape)
+
+
+def with_known_costs(rows, costs):
+    """Rows in memory whose features are the costs."""
+    table = rows.map_to_table(costs.write, costs.n_clusters)
+    return rows.with_features(table), KnownCosts(costs.n_clusters)
+
+
+def unconstrained(rows, costs):
+    """What rows do without a constraint.
+
+    Parameters
+    ----------
+    rows : MemoryRows or ChunkedRows
+    costs : object
+        As in `assign`.
+
+    Returns
+    -------
+    known : tuple
+        Rows and costs for what follows: computed once, where rows are in memory.
+    mass : ndarray of shape (n_clusters, n_groups)
+        Weight of each group's rows by their cheapest cluster.
+    cost : float
+        Weighted sum of these costs.
+    """
+    if not isinstance(rows, ChunkedRows):
+        rows, costs = with_known_costs(rows, costs)
+    nothing = np.zeros((costs.n_clusters, rows.n_groups))
+    swept = sweep(rows, costs, nothing, 0.0, title="costs")
+    return (rows, costs), swept.mass(nothing), swept.value(nothing)
+
+
+def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
+    """The cheapest labels under a constraint.
+
+    Parameters
+    ----------
+    rows : MemoryRows or ChunkedRows
+        Equal rows may be merged.
+    costs : object
+        ``n_clusters``, and ``write(block, out)`` as `sweep` takes it.
+    constraint : Constraint
+    start : ndarray of shape (n_limits,), default=None
+        Multipliers of a similar problem.
+    sample : MemoryRows, default=None
+        A weighted sample of rows in chunks.
+    min_size : float
+        Least weight of a cluster, where the constraint is exact proportions.
+
+    Returns
+    -------
+    assignment : Assignment
+    """
+    constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
+    dual = solve_dual(rows, costs, constraints, start=start, sample=sample)
+    whole = not rows.is_weighted
+    if constraint.targets is not None:
+        targets, program = constraint.targets, None
+        totals = round_targets(targets, rows.group_sizes, whole=whole)
+    else:
+        program = solve_program(rows, costs, constraints, dual)
+        targets, totals = _chosen_table(rows, constraint, dual, program, min_size)
+    prices = dual.prices if program is None else constraints.prices(program.multipliers)
+    moved = transport(rows, costs, totals, prices, WIDTH * dual.temperature)
+    if program is None:
+        # The labels are optimal for the rounded table; the program has the table as it is.
+        value = moved.value() - float((moved.prices * targets).sum())
+        return Assignment(costs, moved, targets, totals, moved.cost(), value, dual.multipliers)
+    return Assignment(
+        costs, moved, targets, totals, moved.cost(), program.value, program.multipliers
+    )
+
+
+def labels_with_totals(rows, costs, totals):
+    """The cheapest labels of rows in memory whose cells weigh ``totals``."""
+    dual = solve_dual(rows, costs, CellConstraints.of_table(totals))
+    moved = transport(rows, costs, totals, dual.prices, WIDTH * dual.temperature)
+    return rows.spread(*moved.memory_labels())
+
+
+def _chosen_table(rows, constraint, dual, program, min_size):
+    """Targets of the cells within the constraint, and totals in whole rows."""
+    whole, table = not rows.is_weighted, np.maximum(program.table, 0.0)
+    if constraint.is_population:
+        sizes = raise_small_sizes(table.sum(axis=1), min_size)
+        if whole:
+            sizes = largest_remainder(sizes, int(rows.total)).astype(np.float64)
+        targets = np.outer(sizes, rows.group_sizes) / rows.total
+        return targets, round_targets(targets, rows.group_sizes, whole=whole)
+    # Every row where it costs least, if that is within the limits.
+    alone = dual.swept.mass(dual.prices)
+    if not dual.prices.any() and max(constraint.rule.violations(alone)) == 0.0:
+        totals = np.rint(alone).astype(np.int64) if whole else alone
+        return alone, totals
+    if whole:
+        totals = whole_table(constraint.rule, table, rows.group_sizes)
+        return totals, totals
+    columns = table.sum(axis=0)  # zero for a group whose rows have no weight
+    table = table * (rows.group_sizes / np.where(columns > 0, columns, 1.0))
+    return table, table

@@ -1,0 +1,238 @@
+"""One pass over all rows, wherever they are: rows whose cluster is clear, and a band of others.
+
+Under given prices a row is *clear* if its second best cluster costs more than the best one by more
+than a width. As long as the prices of a group change by amounts that differ by less than the
+width, clear rows stay where they are. All others are in the band, with the clusters that they may
+be in and the costs of these, so that what follows needs no other row.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairanchor._kernels import _centers
+from fairanchor._kernels import _sweep as kernels
+from fairanchor._kernels._dual import Band
+from fairanchor.rows import ChunkedRows
+
+# Numbers of a table of costs at a time, so that it stays in a cache.
+COSTS_AT_A_TIME = 2**18
+# Label of a row that adds to no sum.
+NOT_CLEAR = -1
+
+
+@dataclass(frozen=True)
+class KnownCosts:
+    """Costs that are known: the features of the rows."""
+
+    n_clusters: int
+    takes_long = False
+
+    def write(self, block, out):
+        """Write the costs of a block."""
+        out[:] = block.X
+
+
+def cheapest_clusters(rows, costs, prices):
+    """Cluster with the least cost plus price, of each row in memory."""
+    return sweep(rows, costs, prices, 0.0).labels
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a pass found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,), or None
+        Cheapest cluster of each row, where rows are in memory.
+    clear : ndarray of shape (n_clusters, n_groups)
+        Weight of the clear rows in their clusters.
+    clear_cost : float
+        Their cost, without prices.
+    rows : ndarray of shape (n_band_rows,)
+        Numbers of the rows in the band; within their chunk, where rows are in chunks.
+    band : Band
+        Candidates of these rows, and their costs without prices.
+    chunks : ndarray of shape (n_chunks + 1,)
+        First row of the band of each chunk.
+    prices : ndarray of shape (n_clusters, n_groups)
+        Under which rows were sorted.
+    sums : ndarray of shape (n_clusters, n_features), or None
+        Of the rows that were asked for.
+    """
+
+    labels: np.ndarray | None
+    clear: np.ndarray
+    clear_cost: float
+    rows: np.ndarray
+    band: Band
+    chunks: np.ndarray
+    prices: np.ndarray
+    sums: np.ndarray | None = None
+
+    def priced(self, prices):
+        """Costs of the band's candidates, prices included."""
+        return self.band.costs + prices[self.band.clusters, np.repeat(
+            self.band.group_codes, np.diff(self.band.first)
+        )]  # fmt: skip
+
+    def cheapest(self, prices):
+        """Entry of each row's cheapest candidate, the first one on ties, and its priced cost."""
+        priced = self.priced(prices)
+        entries = first_least(priced, self.band.first)
+        return entries, priced[entries]
+
+    def value(self, prices):
+        """Weighted sum of all rows' least cost plus price, within the reach of the band."""
+        own = float(self.band.weights @ self.cheapest(prices)[1])
+        return self.clear_cost + float((self.clear * prices).sum()) + own
+
+    def mass(self, prices):
+        """Weight of the rows of each group by cheapest cluster."""
+        entries, _ = self.cheapest(prices)
+        mass = self.clear.copy()
+        cells = (self.band.clusters[entries], self.band.group_codes)
+        np.add.at(mass, cells, self.band.weights)
+        return mass
+
+
+def sweep(rows, costs, prices, widths, *, sums=None, title="sweep"):
+    """Sort rows into clear ones and the band.
+
+    Parameters
+    ----------
+    rows : MemoryRows or ChunkedRows
+    costs : object
+        ``costs.write(block, out)`` writes the costs of a block's rows in the clusters. It returns
+        None if they are exact, else bounds on their errors, and then has ``write_exact``.
+    prices : ndarray of shape (n_clusters, n_groups)
+        Added to the costs of a group's rows.
+    widths : ndarray of shape (n_groups,)
+    sums : {None, "clear", "all"}
+        Whether to sum the clear rows of each cluster, or all rows at their cheapest cluster.
+    title : str
+        Names the pass where passes are reported.
+
+    Returns
+    -------
+    swept : Swept
+    """
+    task = SweepTask(costs, prices, np.broadcast_to(np.asarray(widths, float), rows.n_groups), sums)
+    if not isinstance(rows, ChunkedRows):
+        return task(rows)
+    clear, cost, numbers, band, chunks, sums = rows.each(title, _OfChunk(task), combine=_joined)
+    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, sums)
+
+
+@dataclass(frozen=True)
+class _OfChunk:
+    """A sweep of a chunk's distinct rows, whose labels stay there."""
+
+    task: "SweepTask"
+
+    def __call__(self, chunk):
+        return replace(self.task.of_chunk(chunk), labels=None)
+
+
+@dataclass(frozen=True)
+class SweepTask:
+    """A sweep that can be sent to where the rows are; attributes as in `sweep`."""
+
+    costs: object
+    prices: np.ndarray
+    widths: np.ndarray
+    sums: str | None = None
+
+    def of_chunk(self, chunk):
+        """Of a chunk's distinct rows; costs that take long are kept there."""
+        if not self.costs.takes_long:
+            return self(chunk.distinct)
+        return replace(self, costs=KnownCosts(self.costs.n_clusters))(chunk.with_costs(self.costs))
+
+    def __call__(self, rows):
+        n_clusters = len(self.prices)
+        labels = np.empty(rows.n_rows, dtype=np.int32)
+        by_group = np.ascontiguousarray(self.prices.T)
+        step = max(16, COSTS_AT_A_TIME // n_clusters)
+
+        def run(block):
+            clear, cost, found = np.zeros(self.prices.shape), 0.0, []
+            own = labels[block.start : block.stop]
+            table = np.empty((min(step, len(own)), n_clusters))
+            for start in range(0, len(own), step):
+                part = block.part(start, min(start + step, len(own)))
+                cost += self._classify(
+                    part, table[: len(part.X)], by_group, own[start:], clear, found
+                )
+            tables = [clear, np.array([cost])]
+            if self.sums is not None:
+                sums, totals = np.zeros((n_clusters, rows.n_features)), np.zeros(n_clusters)
+                if self.sums == "clear":
+                    own = own.copy()
+                    for chosen, *_ in found:
+                        own[chosen - block.start] = NOT_CLEAR
+                _centers.label_sums(block.X, block.weights, own, sums, totals)
+                tables.append(sums)
+            return tables, found
+
+        total, parts = None, []
+        for tables, found in rows.sweep(run):
+            parts += found
+            if total is None:
+                total = tables
+            else:
+                for accumulated, table in zip(total, tables, strict=True):
+                    accumulated += table
+        chosen, counts, clusters, kept = (np.concatenate(each) for each in zip(*parts, strict=True))
+        first = np.concatenate([[0], np.cumsum(counts)])
+        band = Band(first, clusters, kept, rows.group_codes[chosen], rows.weights[chosen])
+        clear, cost, *sums = total
+        edges = np.array([0, len(chosen)])
+        return Swept(labels, clear, float(cost[0]), chosen, band, edges, self.prices, *sums)
+
+    def _classify(self, part, table, by_group, labels, clear, found):
+        """Sort some rows; returns the cost of the clear ones."""
+        errors = self.costs.write(part, table)
+        is_exact = errors is None
+        if is_exact:
+            errors = np.zeros(len(table))
+        labels, counts = labels[: len(table)], np.empty(len(table), dtype=np.int64)
+        given = (table, part.group_codes)
+        cost = kernels.classify(
+            *given, part.weights, by_group, self.widths, errors, labels, counts, clear
+        )
+        chosen = np.flatnonzero(counts)
+        clusters = np.empty(int(counts.sum()), dtype=np.int64)
+        kept = np.empty(len(clusters))
+        if len(clusters):
+            kernels.gather(*given, by_group, self.widths, errors, labels, counts, clusters, kept)
+            if not is_exact:
+                self.costs.write_exact(part, chosen, counts[chosen], clusters, kept)
+        found.append((chosen + part.start, counts[chosen], clusters, kept))
+        return cost
+
+
+def _joined(parts):
+    """What all chunks found together, in plain arrays: one band of all bands."""
+    bands = [part.band for part in parts]
+    counts = np.concatenate([np.diff(band.first) for band in bands])
+    edges = np.cumsum([0, *(len(part.rows) for part in parts)])
+    band = [np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]]
+    return (
+        sum(part.clear for part in parts),
+        sum(part.clear_cost for part in parts),
+        np.concatenate([part.rows for part in parts]),
+        [np.concatenate([[0], np.cumsum(counts)]), *band],
+        edges,
+        None if parts[0].sums is None else sum(part.sums for part in parts),
+    )
+
+
+def first_least(values, first):
+    """Place of the first of the least values in each stretch ``first[i]:first[i + 1]``."""
+    if len(first) == 1:
+        return np.empty(0, dtype=np.int64)
+    least = np.minimum.reduceat(values, first[:-1])
+    is_least = np.flatnonzero(values == np.repeat(least, np.diff(first)))
+    return is_least[np.searchsorted(is_least, first[:-1])]
