@@ -1,4 +1,4 @@
-"""Samples of rows that need no random numbers: spread over the table by a fixed rule.
+"""Rows by group, and samples that need no random numbers: spread over the table by a fixed rule.
 
 Samples with weights, which stand for all rows of a fit, are in `rows/_stand_in.py`.
 """
@@ -43,3 +43,16 @@ def spread_sample_by_weight(weights, at_most):
     met = np.searchsorted(until, places * until[-1], side="right")
     rows, counts = np.unique(np.minimum(met, len(weights) - 1), return_counts=True)
     return rows, counts * (until[-1] / at_most)
+
+
+def split_by_code(codes, n_codes):
+    """The rows of each code, increasing: a list of index arrays."""
+    order, ends = sorted_by_code(codes, n_codes)
+    return np.split(order, ends[:-1])
+
+
+def sorted_by_code(codes, n_codes):
+    """Rows in the order of their codes, and where those of each code end."""
+    # Small types are sorted by counting.
+    order = np.argsort(codes.astype(np.min_scalar_type(n_codes)), kind="stable")
+    return order, np.cumsum(np.bincount(codes, minlength=n_codes))

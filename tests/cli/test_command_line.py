@@ -18,8 +18,8 @@ from fairanchor import FairKMeans
 from fairanchor.cli import COMMANDS, main
 from fairanchor.cli._common import print_json
 
-# Its example takes minutes.
-SLOW = {"demo"}
+# Their examples take minutes.
+SLOW = {"demo", "warm-up"}
 FIT = ("fit", "people.csv", "-k", "2", "--sensitive", "sex", "--id", "person", "--jobs", "1")
 
 

@@ -17,12 +17,12 @@ READING = {*FITTING, "predict", "audit"}
 # Which commands can show the messages of a module, or of one of its functions.
 SHOWN_BY = {
     "_files.py": {*READING, "demo"},
-    "cli/_errors.py": set(COMMANDS),
+    "cli/_errors.py": set(COMMANDS) - {"warm-up"},  # which writes no file that users name
     "cli/_common.py": READING,
     "cli/_common.py:check_outputs": {"fit", "predict"},
     "cli/_common.py:check_report": {"fit", "audit"},
     "cli/_common.py:composition_lines": {"fit", "predict", "audit"},
-    **{f"cli/_{name}.py": {name} for name in COMMANDS},
+    **{f"cli/_{name.replace('-', '_')}.py": {name} for name in COMMANDS},
     "cli/_comparison.py": {"compare"},
     "cli/_fit_folder.py": {"fit"},
     "cli/_path.py": {"compare"},

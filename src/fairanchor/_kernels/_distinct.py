@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import LEAN
 
 # Odd constants with well-spread bits (from the golden ratio and the square root of three).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -12,7 +12,7 @@ _SHIFT = np.uint64(32)
 _SIGN_ONLY = np.uint64(1 << 63)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def hash_rows(bits, group_codes, hashes):
     """Write a hash of each row's group and features, given as the bits of the doubles.
 
@@ -31,7 +31,7 @@ def hash_rows(bits, group_codes, hashes):
         hashes[i] = state ^ (state >> _SHIFT)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def first_equal_hashes(hashes, members, first):
     """Write, for the rows of ``members``, the first of them with the same hash."""
     capacity = 4
@@ -51,7 +51,7 @@ def first_equal_hashes(hashes, members, first):
         first[i] = slots[slot]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def confirm(X, group_codes, start, stop, first):
     """Rows that only share the hash of their first row become first rows themselves."""
     for i in range(start, stop):

@@ -3,6 +3,8 @@
 A row of group r puts the share ``p_l ~ exp(-(cost_l + price[l, r]) / temperature)`` of its weight
 on each cluster l of its candidates. The prices of the cells come from the multipliers of linear
 limits; Newton's method finds multipliers at which the masses of the cells meet the limits.
+
+Tables of clusters × groups are flat here: the place of a cell is ``l * n_groups + r``.
 """
 
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 # A share of less than exp(-12) of a row, six millionths, is none.
 NEGLIGIBLE = 12.0
@@ -35,7 +37,7 @@ class Band(NamedTuple):
 class Limits(NamedTuple):
     """``A N <= right`` (or equal) on a table N of clusters × groups, A by its entries.
 
-    A is the sum of coefficients of cells (row-major places) and of row sums.
+    A is the sum of coefficients of cells and of row sums.
     """
 
     cell_limits: np.ndarray
@@ -48,69 +50,66 @@ class Limits(NamedTuple):
     is_equal: np.ndarray
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def write_prices(limits, multipliers, prices):
-    """Write ``A' multipliers`` as a table."""
-    n_clusters, n_groups = prices.shape
-    for l in range(n_clusters):
-        for r in range(n_groups):
-            prices[l, r] = 0.0
-    for e in range(len(limits.size_limits)):
-        value = limits.size_values[e] * multipliers[limits.size_limits[e]]
-        l = limits.size_places[e]
-        for r in range(n_groups):
-            prices[l, r] += value
-    for e in range(len(limits.cell_limits)):
-        place = limits.cell_places[e]
-        value = limits.cell_values[e] * multipliers[limits.cell_limits[e]]
-        prices[place // n_groups, place % n_groups] += value
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def write_taken(limits, table, taken):
-    """Write ``A table``."""
-    n_clusters, n_groups = table.shape
-    for j in range(len(taken)):
-        taken[j] = 0.0
-    sizes = np.zeros(n_clusters)
-    for l in range(n_clusters):
-        for r in range(n_groups):
-            sizes[l] += table[l, r]
-    for e in range(len(limits.size_limits)):
-        taken[limits.size_limits[e]] += limits.size_values[e] * sizes[limits.size_places[e]]
-    for e in range(len(limits.cell_limits)):
-        place = limits.cell_places[e]
-        cell = table[place // n_groups, place % n_groups]
-        taken[limits.cell_limits[e]] += limits.cell_values[e] * cell
-
-
 class Mixed(NamedTuple):
     """Rows with more than one share: places of the cells, and the shares, one row after another.
 
-    Shares ``first[k]:first[k + 1]`` are of row k.
+    Shares ``first[k]:first[k + 1]`` are of row k. For every cell, ``bends`` has the sum of
+    ``weight * share * (1 - share)``.
     """
 
     first: np.ndarray
     places: np.ndarray
     shares: np.ndarray
     weights: np.ndarray
+    bends: np.ndarray
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def soften(band, prices, temperature, shares, mixed, mass):
-    """Write the shares of the band's rows and add them to the masses.
+@njit(**INNER)
+def write_prices(limits, multipliers, n_groups, prices):
+    """Write ``A' multipliers``."""
+    for place in range(len(prices)):
+        prices[place] = 0.0
+    for e in range(len(limits.size_limits)):
+        value = limits.size_values[e] * multipliers[limits.size_limits[e]]
+        first = limits.size_places[e] * n_groups
+        for r in range(n_groups):
+            prices[first + r] += value
+    for e in range(len(limits.cell_limits)):
+        value = limits.cell_values[e] * multipliers[limits.cell_limits[e]]
+        prices[limits.cell_places[e]] += value
+
+
+@njit(**INNER)
+def write_taken(limits, table, n_groups, taken):
+    """Write ``A table``."""
+    for j in range(len(taken)):
+        taken[j] = 0.0
+    for e in range(len(limits.size_limits)):
+        size, first = 0.0, limits.size_places[e] * n_groups
+        for r in range(n_groups):
+            size += table[first + r]
+        taken[limits.size_limits[e]] += limits.size_values[e] * size
+    for e in range(len(limits.cell_limits)):
+        taken[limits.cell_limits[e]] += limits.cell_values[e] * table[limits.cell_places[e]]
+
+
+@njit(**INNER)
+def soften(band, clear, prices, n_groups, temperature, shares, mixed, mass):
+    """Write the shares of the band's rows, and the masses of all rows.
 
     Returns the number of rows with more than one share, which are written to ``mixed``.
     """
-    n_groups = prices.shape[1]
+    for place in range(len(mass)):
+        mass[place] = clear[place]
+        mixed.bends[place] = 0.0
     nothing, coldness = NEGLIGIBLE * temperature, 1.0 / temperature
     n_mixed, n_places = 0, 0
-    for i in range(len(band.first) - 1):
+    for i in range(len(band.weights)):
         start, stop = band.first[i], band.first[i + 1]
         r, w = band.group_codes[i], band.weights[i]
         lowest, second, best = np.inf, np.inf, start
         for e in range(start, stop):
-            cost = band.costs[e] + prices[band.clusters[e], r]
+            cost = band.costs[e] + prices[band.clusters[e] * n_groups + r]
             shares[e] = cost
             if cost < lowest:
                 lowest, second, best = cost, lowest, e
@@ -120,7 +119,7 @@ def soften(band, prices, temperature, shares, mixed, mass):
             for e in range(start, stop):
                 shares[e] = 0.0
             shares[best] = 1.0
-            mass[band.clusters[best], r] += w
+            mass[band.clusters[best] * n_groups + r] += w
             continue
         total = 0.0
         for e in range(start, stop):
@@ -132,82 +131,70 @@ def soften(band, prices, temperature, shares, mixed, mass):
         n_mixed += 1
         for e in range(start, stop):
             if shares[e] > 0.0:
+                place = band.clusters[e] * n_groups + r
                 shares[e] /= total
-                mass[band.clusters[e], r] += w * shares[e]
-                mixed.places[n_places] = band.clusters[e] * n_groups + r
+                mass[place] += w * shares[e]
+                mixed.bends[place] += w * shares[e] * (1.0 - shares[e])
+                mixed.places[n_places] = place
                 mixed.shares[n_places] = shares[e]
                 n_places += 1
     mixed.first[n_mixed] = n_places
     return n_mixed
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _write_curvature(mixed, n_mixed, prices, changes):
     """Write by how much the masses fall per temperature if prices rise by these."""
-    prices, changes = prices.ravel(), changes.ravel()
     for place in range(len(changes)):
         changes[place] = 0.0
     for k in range(n_mixed):
         start, stop = mixed.first[k], mixed.first[k + 1]
-        mean = 0.0
+        mean, w = 0.0, mixed.weights[k]
         for e in range(start, stop):
             mean += mixed.shares[e] * prices[mixed.places[e]]
         for e in range(start, stop):
             place = mixed.places[e]
-            changes[place] += mixed.weights[k] * mixed.shares[e] * (prices[place] - mean)
+            changes[place] += w * mixed.shares[e] * (prices[place] - mean)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _write_diagonal(limits, mixed, n_mixed, of_cells, diagonal):
-    """Write about the diagonal of ``A K A'``: enough to scale unknowns by."""
-    n_clusters, n_groups = of_cells.shape
-    sizes, of_cells = np.zeros(n_clusters), of_cells.ravel()
-    for place in range(len(of_cells)):
-        of_cells[place] = 0.0
-    for k in range(n_mixed):
-        for e in range(mixed.first[k], mixed.first[k + 1]):
-            own = mixed.weights[k] * mixed.shares[e] * (1.0 - mixed.shares[e])
-            of_cells[mixed.places[e]] += own
-            sizes[mixed.places[e] // n_groups] += own
-    for j in range(len(diagonal)):
-        diagonal[j] = 0.0
-    for e in range(len(limits.size_limits)):
-        own = sizes[limits.size_places[e]]
-        diagonal[limits.size_limits[e]] += limits.size_values[e] ** 2 * own
-    for e in range(len(limits.cell_limits)):
-        own = of_cells[limits.cell_places[e]]
-        diagonal[limits.cell_limits[e]] += limits.cell_values[e] ** 2 * own
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _write_step(limits, mixed, n_mixed, coldness, slope, ridge, is_free, table, step):
+@njit(**INNER)
+def _write_step(limits, mixed, n_mixed, n_groups, coldness, slope, ridge, is_free, n_cells, step):
     """Write the step that solves ``(A K A' coldness + ridge) step = slope`` nearly.
 
-    By conjugate gradients over the free multipliers, scaled by about the diagonal; ``table`` has
-    the shape of a table of cells.
+    By conjugate gradients over the free multipliers, scaled by about the diagonal.
     """
     n_limits = len(slope)
-    prices, changes = np.empty_like(table), np.empty_like(table)
+    prices, changes = np.empty(n_cells), np.empty(n_cells)
     product, residual = np.empty(n_limits), np.empty(n_limits)
     diagonal, direction = np.empty(n_limits), np.empty(n_limits)
-    _write_diagonal(limits, mixed, n_mixed, changes, diagonal)
+    # About the diagonal: enough to scale unknowns by.
+    for j in range(n_limits):
+        diagonal[j] = ridge[j]
+    for e in range(len(limits.size_limits)):
+        value, first = limits.size_values[e], limits.size_places[e] * n_groups
+        for r in range(n_groups):
+            own = value * value * mixed.bends[first + r]
+            diagonal[limits.size_limits[e]] += own * coldness
+    for e in range(len(limits.cell_limits)):
+        own = limits.cell_values[e] * limits.cell_values[e] * mixed.bends[limits.cell_places[e]]
+        diagonal[limits.cell_limits[e]] += own * coldness
     size = 0.0
     for j in range(n_limits):
-        diagonal[j] = diagonal[j] * coldness + ridge[j]
         step[j] = 0.0
-        residual[j] = slope[j] if is_free[j] else 0.0
+        residual[j] = slope[j] if is_free[j] == 1 else 0.0
         direction[j] = residual[j] / diagonal[j]
         size += residual[j] * direction[j]
-    enough = RESIDUAL**2 * size
+    enough = RESIDUAL * RESIDUAL * size
     for _ in range(MAX_PRODUCTS):
         if size <= enough:
             break
-        write_prices(limits, direction, prices)
+        write_prices(limits, direction, n_groups, prices)
         _write_curvature(mixed, n_mixed, prices, changes)
-        write_taken(limits, changes, product)
+        write_taken(limits, changes, n_groups, product)
         bend = 0.0
         for j in range(n_limits):
-            product[j] = product[j] * coldness + ridge[j] * direction[j] if is_free[j] else 0.0
+            product[j] = product[j] * coldness + ridge[j] * direction[j]
+            product[j] = product[j] if is_free[j] == 1 else 0.0
             bend += direction[j] * product[j]
         if bend <= 0.0:
             break
@@ -221,29 +208,30 @@ def _write_step(limits, mixed, n_mixed, coldness, slope, ridge, is_free, table, 
         size = following
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _spread(prices, others):
+@njit(**INNER)
+def _spread(prices, others, n_groups):
     """Largest difference, over the groups, between the changes of a group's prices."""
     widest = 0.0
-    for r in range(prices.shape[1]):
+    for r in range(n_groups):
         lowest, highest = np.inf, -np.inf
-        for l in range(prices.shape[0]):
-            change = prices[l, r] - others[l, r]
-            lowest, highest = min(lowest, change), max(highest, change)
-        widest = max(widest, highest - lowest)
+        for place in range(r, len(prices), n_groups):
+            change = prices[place] - others[place]
+            lowest = change if change < lowest else lowest
+            highest = change if change > highest else highest
+        widest = highest - lowest if highest - lowest > widest else widest
     return widest
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps, reach,
-             reference, mass, shares):  # fmt: skip
+             reference, n_groups, mass, shares):  # fmt: skip
     """Newton's method at one temperature, as far as the band reaches.
 
     Parameters
     ----------
     band : Band
     limits : Limits
-    clear : ndarray of shape (n_clusters, n_groups)
+    clear : ndarray of shape (n_cells,)
         Mass of the rows that are not in the band.
     multipliers : ndarray of shape (n_limits,)
         Changed in place. Those of inequalities are not negative.
@@ -254,9 +242,10 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
     reach : float
         Largest difference between changes of a group's prices for which rows outside the band
         stay where they are.
-    reference : ndarray of shape (n_clusters, n_groups)
+    reference : ndarray of shape (n_cells,)
         Prices of the sweep that made the band.
-    mass : ndarray of shape (n_clusters, n_groups)
+    n_groups : int
+    mass : ndarray of shape (n_cells,)
         Written: of all rows, at these multipliers.
     shares : ndarray of shape (n_entries,)
         Written: of the band's rows.
@@ -266,71 +255,70 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
     state : int
         1 if all limits are met, 0 after ``max_steps``, -1 if the band does not reach far enough.
     """
-    n_limits = len(multipliers)
-    n_entries = len(band.costs)
+    n_limits, n_cells, n_entries = len(multipliers), len(clear), len(band.costs)
     mixed = Mixed(
-        np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int32),
-        np.empty(n_entries), np.empty(len(band.first)),
+        np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int64),
+        np.empty(n_entries), np.empty(len(band.first)), np.empty(n_cells),
     )  # fmt: skip
-    prices = np.empty_like(clear)
-    slope, trial_slope = np.empty(n_limits), np.empty(n_limits)
+    prices, slope, trial_slope = np.empty(n_cells), np.empty(n_limits), np.empty(n_limits)
     ridge, step, trial = np.empty(n_limits), np.empty(n_limits), np.empty(n_limits)
-    is_free = np.empty(n_limits, dtype=np.bool_)
-    write_prices(limits, multipliers, prices)
-    mass[:] = clear
-    n_mixed = soften(band, prices, temperature, shares, mixed, mass)
-    write_taken(limits, mass, slope)
+    is_free = np.empty(n_limits, dtype=np.int64)
+    radius, length, gain = FIRST_RADIUS * temperature, 0.0, 0.0
+    n_steps, n_trials, blocked = 0, 0, False
     for j in range(n_limits):
-        slope[j] -= limits.right[j]
-    radius = FIRST_RADIUS * temperature
-    for _ in range(max_steps):
-        is_met = True
-        for j in range(n_limits):
-            is_free[j] = limits.is_equal[j] or multipliers[j] > 0.0 or slope[j] > 0.0
-            missed = abs(slope[j]) if is_free[j] else 0.0
-            is_met &= missed <= tolerance[j]
-            ridge[j] = max(missed, tolerance[j]) / radius
-        if is_met:
-            return 1
-        _write_step(limits, mixed, n_mixed, 1.0 / temperature, slope, ridge, is_free, prices, step)
-        length, accepted, blocked = 1.0, False, False
-        for j in range(n_limits):
-            length = min(length, 4.0 * radius / max(abs(step[j]), 1e-300))
-        for _ in range(MAX_TRIALS):
-            gain = 0.0
-            for j in range(n_limits):
-                trial[j] = multipliers[j] + length * step[j]
-                if not limits.is_equal[j]:
-                    trial[j] = max(trial[j], 0.0)
-                gain += (trial[j] - multipliers[j]) * slope[j]
-            write_prices(limits, trial, prices)
-            if _spread(prices, reference) > reach:
-                blocked = True
-                length *= SHRINK
-                continue
-            mass[:] = clear
-            n_mixed = soften(band, prices, temperature, shares, mixed, mass)
-            write_taken(limits, mass, trial_slope)
-            after = 0.0
+        trial[j] = multipliers[j]
+    while True:
+        write_prices(limits, trial, n_groups, prices)
+        after = 0.0
+        is_beyond = length > 0.0 and _spread(prices, reference, n_groups) > reach
+        if not is_beyond:
+            n_mixed = soften(band, clear, prices, n_groups, temperature, shares, mixed, mass)
+            write_taken(limits, mass, n_groups, trial_slope)
             for j in range(n_limits):
                 trial_slope[j] -= limits.right[j]
                 after += (trial[j] - multipliers[j]) * trial_slope[j]
-            # The dual is concave: where its slope along the step has not turned round, it rose.
-            if after >= -0.5 * gain:
-                accepted = True
-                break
+        blocked |= is_beyond
+        # The dual is concave: where its slope along the step has not turned round, it rose.
+        if is_beyond or after < -0.5 * gain:
+            n_trials += 1
             length *= SHRINK
-        if not accepted:
-            write_prices(limits, multipliers, prices)
-            mass[:] = clear
-            n_mixed = soften(band, prices, temperature, shares, mixed, mass)
-            if blocked:
-                return -1
-            radius *= SHRINK**2
+            if n_trials == MAX_TRIALS:  # back to where it was, and then with more care
+                length, radius = 0.0, SHRINK * SHRINK * radius
+            gain = 0.0
+            for j in range(n_limits):
+                trial[j] = multipliers[j] + length * step[j]
+                if not limits.is_equal[j] and trial[j] < 0.0:
+                    trial[j] = 0.0
+                gain += (trial[j] - multipliers[j]) * slope[j]
             continue
-        multipliers[:] = trial
-        slope[:] = trial_slope
+        if length == 1.0:
+            radius *= 2.0
+        elif length > 0.0:
+            radius = length * radius if length * radius > temperature else temperature
+        is_met = True
+        for j in range(n_limits):
+            multipliers[j], slope[j] = trial[j], trial_slope[j]
+            is_free[j] = 1 if limits.is_equal[j] or multipliers[j] > 0.0 or slope[j] > 0.0 else 0
+            missed = abs(slope[j]) if is_free[j] == 1 else 0.0
+            is_met &= missed <= tolerance[j]
+            ridge[j] = (missed if missed > tolerance[j] else tolerance[j]) / radius
+        if is_met:
+            return 1
         if blocked:
             return -1
-        radius = 2.0 * radius if length == 1.0 else max(length * radius, temperature)
-    return 0
+        if n_steps == max_steps:
+            return 0
+        n_steps += 1
+        _write_step(
+            limits, mixed, n_mixed, n_groups, 1.0 / temperature, slope, ridge, is_free, n_cells,
+            step,
+        )  # fmt: skip
+        gain, n_trials, farthest = 0.0, 0, 4.0 * radius
+        for j in range(n_limits):
+            farthest = abs(step[j]) if abs(step[j]) > farthest else farthest
+        length = 4.0 * radius / farthest
+        for j in range(n_limits):
+            trial[j] = multipliers[j] + length * step[j]
+            if not limits.is_equal[j] and trial[j] < 0.0:
+                trial[j] = 0.0
+            gain += (trial[j] - multipliers[j]) * slope[j]

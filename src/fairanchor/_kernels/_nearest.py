@@ -9,14 +9,14 @@ row's result has the same bits wherever the row is.
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
+from fairanchor._kernels import INNER, LEAN, REASSOCIATE
 
 TILE = 128
 # Rows and anchors are finite, so a minimum need not look for NaN.
 FINITE = REASSOCIATE | {"nnan"}
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _fill_tile(X, rows, first, last, tile):
     """Write the rows ``rows[first:last]`` of X, feature by feature."""
     for i in range(last - first):
@@ -25,7 +25,7 @@ def _fill_tile(X, rows, first, last, tile):
             tile[j, i] = row[j]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=FINITE)
+@njit(**INNER, fastmath=FINITE)
 def _distances(anchor, tile, distances):
     """Write the squared distances of the rows of a tile to one anchor."""
     n_features = tile.shape[0]
@@ -47,7 +47,7 @@ def _distances(anchor, tile, distances):
         j += 1
 
 
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=FINITE)
+@njit(**LEAN, fastmath=FINITE)
 def nearest_in_clusters(X, H, first, distances):
     """Write each row's squared distance to the nearest anchor of each cluster.
 
@@ -66,7 +66,7 @@ def nearest_in_clusters(X, H, first, distances):
     smallest = np.empty((n_clusters, TILE))
     rows = np.arange(X.shape[0])
     for start in range(0, X.shape[0], TILE):
-        stop = min(start + TILE, X.shape[0])
+        stop = start + TILE if start + TILE < X.shape[0] else X.shape[0]
         _fill_tile(X, rows, start, stop, tile)
         for l in range(n_clusters):
             low = smallest[l]
@@ -81,14 +81,16 @@ def nearest_in_clusters(X, H, first, distances):
                 distances[start + i, l] = smallest[l, i]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=FINITE)
-def nearest_of_group(X, group_codes, H, first, last, nearest, distances):
+@njit(**LEAN, fastmath=FINITE)
+def nearest_of_group(X, rows, ends, H, first, last, nearest, distances):
     """Write each row's nearest anchor among those that its group may use, and the distance.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    group_codes : ndarray of shape (n_rows,)
+    rows, ends : ndarray
+        Numbers of the rows by group, since a tile has rows of one group, and where those of each
+        group end.
     H : ndarray of shape (n_anchors, n_features)
         The anchors, those of a group one after the other.
     first, last : ndarray of shape (n_groups,)
@@ -96,22 +98,12 @@ def nearest_of_group(X, group_codes, H, first, last, nearest, distances):
     nearest, distances : ndarray of shape (n_rows,)
         Written.
     """
-    n_rows, n_groups = X.shape[0], len(first)
     tile, found = np.zeros((H.shape[1], TILE)), np.empty(TILE)
     smallest, place = np.empty(TILE), np.empty(TILE, dtype=np.int64)
-    # Rows by group, since a tile has rows of one group.
-    ends = np.zeros(n_groups + 1, dtype=np.int64)
-    for i in range(n_rows):
-        ends[group_codes[i] + 1] += 1
-    for r in range(n_groups):
-        ends[r + 1] += ends[r]
-    rows, filled = np.empty(n_rows, dtype=np.int64), ends[:-1].copy()
-    for i in range(n_rows):
-        rows[filled[group_codes[i]]] = i
-        filled[group_codes[i]] += 1
-    for r in range(n_groups):
-        for start in range(ends[r], ends[r + 1], TILE):
-            stop = min(start + TILE, ends[r + 1])
+    begin = 0
+    for r in range(len(ends)):
+        for start in range(begin, ends[r], TILE):
+            stop = start + TILE if start + TILE < ends[r] else ends[r]
             _fill_tile(X, rows, start, stop, tile)
             for i in range(TILE):
                 smallest[i], place[i] = np.inf, first[r]
@@ -123,9 +115,10 @@ def nearest_of_group(X, group_codes, H, first, last, nearest, distances):
             for i in range(stop - start):
                 nearest[rows[start + i]] = place[i]
                 distances[rows[start + i]] = smallest[i]
+        begin = ends[r]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def neighbour_weights(X, H, n_neighbors, least_alpha, prices, Z, alphas):
     """Write adaptive-neighbour weights: projections of ``-(d - prices) / 2 alpha`` on the simplex.
 
@@ -179,7 +172,7 @@ def neighbour_weights(X, H, n_neighbors, least_alpha, prices, Z, alphas):
                 project_on_simplex(distances, alphas[start + i], Z[start + i])
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def project_on_simplex(costs, alpha, z):
     """Write the point of the simplex nearest to ``-costs / 2 alpha``; infinite costs get zero."""
     lowest = np.inf
@@ -207,7 +200,7 @@ def project_on_simplex(costs, alpha, z):
         z[a] /= total
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def project_rows(costs, alphas, Z):
     """`project_on_simplex` of each row."""
     for i in range(len(costs)):

@@ -3,12 +3,14 @@
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import LEAN
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def classify(costs, group_codes, weights, prices, widths, errors, labels, counts, clear):
-    """Write the cheapest cluster of each row, and how many are within the width of it.
+@njit(**LEAN)
+def classify(
+    costs, group_codes, weights, prices, widths, errors, labels, counts, clear, clusters, kept
+):
+    """Write the cheapest cluster of each row, and those that are within the width of it.
 
     Parameters
     ----------
@@ -25,6 +27,8 @@ def classify(costs, group_codes, weights, prices, widths, errors, labels, counts
         Written: 0 for a row whose cluster is clear, else the number of its candidates.
     clear : ndarray of shape (n_clusters, n_groups)
         Incremented by the weights of the clear rows.
+    clusters, kept : ndarray of shape (n_rows * n_clusters,)
+        Written, as far as needed: candidates of the other rows, and their costs.
 
     Returns
     -------
@@ -32,7 +36,7 @@ def classify(costs, group_codes, weights, prices, widths, errors, labels, counts
         Weighted cost of the clear rows, without prices.
     """
     n_clusters = costs.shape[1]
-    total = 0.0
+    total, e = 0.0, 0
     for i in range(costs.shape[0]):
         own, r = costs[i], group_codes[i]
         price = prices[r]
@@ -50,26 +54,11 @@ def classify(costs, group_codes, weights, prices, widths, errors, labels, counts
             clear[best, r] += weights[i]
             total += weights[i] * own[best]
             continue
-        number = 0
-        for l in range(n_clusters):
-            number += own[l] + price[l] - lowest <= width
-        counts[i] = number
-    return total
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def gather(costs, group_codes, prices, widths, errors, labels, counts, clusters, kept):
-    """Write the candidates of the rows that have some, and their costs without prices."""
-    n_clusters = costs.shape[1]
-    e = 0
-    for i in range(costs.shape[0]):
-        if counts[i] == 0:
-            continue
-        own, price = costs[i], prices[group_codes[i]]
-        lowest = own[labels[i]] + price[labels[i]]
-        width = widths[group_codes[i]] + 2.0 * errors[i]
+        before = e
         for l in range(n_clusters):
             if own[l] + price[l] - lowest <= width:
                 clusters[e] = l
                 kept[e] = own[l]
                 e += 1
+        counts[i] = e - before
+    return total

@@ -8,14 +8,14 @@ keeps every row where cost plus price is least.
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 NONE = -1
 # A piece of a row that is smaller than this is a rounding error, and moves with the rest.
 CRUMB = 1e-12
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _meld(a, b, keys, child, following, previous):
     """Root of two pairing heaps together; ties go to the lower number."""
     if a == NONE:
@@ -33,7 +33,7 @@ def _meld(a, b, keys, child, following, previous):
     return a
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _children(node, keys, child, following, previous):
     """Root of the heap of a node's children."""
     # Pairs from left to right, kept in a list by `previous`, then together from right to left.
@@ -65,7 +65,7 @@ def _children(node, keys, child, following, previous):
     return root
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _remove(root, node, keys, child, following, previous):
     """Root of a heap without one of its nodes."""
     rest = _children(node, keys, child, following, previous)
@@ -83,7 +83,7 @@ def _remove(root, node, keys, child, following, previous):
     return _meld(root, rest, keys, child, following, previous)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _sift(heap, place, distance, position):
     """Move a cluster up in the binary heap of clusters by distance."""
     l = heap[place]
@@ -98,10 +98,10 @@ def _sift(heap, place, distance, position):
     position[l] = place
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _pop(heap, size, distance, position):
-    """Take the nearest cluster off the heap."""
-    nearest, last = heap[0], heap[size - 1]
+    """Take the nearest cluster off the heap; returns the size that is left."""
+    last = heap[size - 1]
     size -= 1
     place = 0
     while 2 * place + 1 < size:
@@ -116,18 +116,11 @@ def _pop(heap, size, distance, position):
     if size > 0:
         heap[place] = last
         position[last] = place
-    return nearest, size
+    return size
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _enlarged(array, size):
-    larger = np.full(size, NONE, dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def send_excess(first, clusters, costs, weights, own, load, totals, prices, slack):
+@njit(**LEAN)
+def send_excess(first, clusters, costs, weights, own, load, totals, prices, slack, n_more):
     """Move rows of one group until the clusters have their totals.
 
     Parameters
@@ -144,209 +137,145 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
         Raised where that moves rows away.
     slack : float
         Weight that need not be moved.
+    n_more : int
+        Candidates of rows whose weight can be divided.
 
     Returns
     -------
-    pieces : ndarray of shape (n_pieces, 2)
-        Row and cluster; a row whose weight is divided has several.
-    piece_weights : ndarray of shape (n_pieces,)
-    complete : bool
-        Whether the totals are met.
+    row_of, at : ndarray
+        Row and entry of every piece; a row whose weight is divided has several.
+    piece_weights : ndarray
+    n_pieces : int
+    state : int
+        1 if the totals are met, 0 if the candidates do not suffice, -1 if ``n_more`` does not.
     """
     n_clusters, n_rows, n_entries = len(totals), len(weights), len(clusters)
     # A piece of a row has a node for each candidate, in the heap of its cluster's edge to it.
-    row_of, at = np.arange(n_rows), own.copy()
-    piece_weights, node_of = weights.copy(), first[:n_rows].copy()
+    room = n_entries + n_more
+    row_of, at = (
+        np.empty(n_rows + n_more, dtype=np.int64),
+        np.empty(n_rows + n_more, dtype=np.int64),
+    )
+    piece_weights, node_of = np.empty(n_rows + n_more), np.empty(n_rows + n_more, dtype=np.int64)
+    entry_of, piece_of, keys = (
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int64),
+        np.empty(room),
+    )
+    child, following = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    previous = np.empty(room, dtype=np.int64)
+    for node in range(room):
+        child[node] = following[node] = previous[node] = NONE
+    # Edges by ``l * n_clusters + m``; those of l that have ever had a row are listed.
+    roots = np.empty(n_clusters * n_clusters, dtype=np.int64)
+    listed = np.empty(n_clusters * n_clusters, dtype=np.int64)
+    is_listed = np.empty(n_clusters * n_clusters, dtype=np.int64)
+    degrees = np.empty(n_clusters, dtype=np.int64)
+    for l in range(n_clusters):
+        degrees[l] = 0
+    for edge in range(n_clusters * n_clusters):
+        roots[edge], is_listed[edge] = NONE, 0
     n_pieces, n_nodes = n_rows, n_entries
-    entry_of, piece_of = np.arange(n_entries), np.empty(n_entries, dtype=np.int64)
-    keys = np.empty(n_entries)
-    child = np.full(n_entries, NONE)
-    following, previous = child.copy(), child.copy()
-    roots = np.full((n_clusters, n_clusters), NONE)
-    neighbours = np.full((n_clusters, n_clusters), NONE, dtype=np.int32)
-    degrees = np.zeros(n_clusters, dtype=np.int64)
     for i in range(n_rows):
+        row_of[i], at[i], piece_weights[i], node_of[i] = i, own[i], weights[i], first[i]
         l = clusters[own[i]]
         for e in range(first[i], first[i + 1]):
-            piece_of[e] = i
+            entry_of[e], piece_of[e] = e, i
             m = clusters[e]
             if m == l:
                 continue
             keys[e] = costs[e] - costs[own[i]]
-            if roots[l, m] == NONE:
-                neighbours[l, degrees[l]] = m
+            edge = l * n_clusters + m
+            if is_listed[edge] == 0:
+                listed[l * n_clusters + degrees[l]] = m
                 degrees[l] += 1
-            roots[l, m] = _meld(roots[l, m], e, keys, child, following, previous)
+                is_listed[edge] = 1
+            roots[edge] = _meld(roots[edge], e, keys, child, following, previous)
     distance, arrived = np.empty(n_clusters), np.empty(n_clusters, dtype=np.int64)
-    is_final = np.empty(n_clusters, dtype=np.bool_)
+    is_final = np.empty(n_clusters, dtype=np.int64)
     heap, position = np.empty(n_clusters, dtype=np.int64), np.empty(n_clusters, dtype=np.int64)
     path = np.empty(n_clusters, dtype=np.int64)
     while True:
-        excess, size, deficit = 0.0, 0, 0.0
+        size, is_short = 0, False
         for l in range(n_clusters):
-            distance[l], arrived[l], is_final[l], position[l] = np.inf, NONE, False, NONE
+            distance[l], arrived[l], is_final[l], position[l] = np.inf, NONE, 0, NONE
             if load[l] - totals[l] > slack:
-                excess += load[l] - totals[l]
                 distance[l] = 0.0
                 heap[size], position[l] = l, size
                 size += 1
             elif totals[l] - load[l] > slack:
-                deficit += totals[l] - load[l]
-        if size == 0 or deficit == 0.0:
-            break
-        goal = NONE
+                is_short = True
+        if size == 0 or not is_short:
+            return row_of, at, piece_weights, n_pieces, 1
+        goal = -1
         while size > 0:
-            l, size = _pop(heap, size, distance, position)
-            is_final[l] = True
+            l = heap[0]
+            size = _pop(heap, size, distance, position)
+            is_final[l] = 1
             if totals[l] - load[l] > slack:
                 goal = l
                 break
             for k in range(degrees[l]):
-                m = neighbours[l, k]
-                if is_final[m] or roots[l, m] == NONE:
+                m = listed[l * n_clusters + k]
+                root = roots[l * n_clusters + m]
+                if is_final[m] == 1 or root == NONE:
                     continue
-                length = max(keys[roots[l, m]] + prices[m] - prices[l], 0.0)
-                if distance[l] + length < distance[m]:
+                length = keys[root] + prices[m] - prices[l]
+                away = distance[l] + length if length > 0.0 else distance[l]
+                if away < distance[m]:
                     if position[m] == NONE:
                         heap[size], position[m] = m, size
                         size += 1
-                    distance[m], arrived[m] = distance[l] + length, l
+                    distance[m], arrived[m] = away, l
                     _sift(heap, position[m], distance, position)
-        if goal == NONE:
-            break
+        if goal == -1:
+            return row_of, at, piece_weights, n_pieces, 0
         for l in range(n_clusters):
             if distance[l] < distance[goal]:
                 prices[l] += distance[goal] - distance[l]
         n_path, amount, m = 0, totals[goal] - load[goal], goal
         while arrived[m] != NONE:
             l = arrived[m]
-            path[n_path] = roots[l, m]
-            amount = min(amount, piece_weights[piece_of[path[n_path]]])
+            path[n_path] = roots[l * n_clusters + m]
+            weight = piece_weights[piece_of[path[n_path]]]
+            amount = weight if weight < amount else amount
             n_path += 1
             m = l
-        amount = min(amount, load[m] - totals[m])
+        amount = load[m] - totals[m] if load[m] - totals[m] < amount else amount
         load[m] -= amount
         load[goal] += amount
         for k in range(n_path):
-            node = path[k]
-            piece, entry = piece_of[node], entry_of[node]
+            piece, entry = piece_of[path[k]], entry_of[path[k]]
             i = row_of[piece]
+            start, stop = first[i], first[i + 1]
             if piece_weights[piece] - amount > CRUMB * weights[i]:
                 # The rest stays where it is; what moves is a piece of its own.
+                if n_pieces == n_rows + n_more or n_nodes + stop - start > room:
+                    return row_of, at, piece_weights, n_pieces, -1
                 piece_weights[piece] -= amount
-                n_candidates = first[i + 1] - first[i]
-                if n_pieces == len(row_of):
-                    row_of, at = _enlarged(row_of, 2 * n_pieces), _enlarged(at, 2 * n_pieces)
-                    node_of = _enlarged(node_of, 2 * n_pieces)
-                    piece_weights = _enlarged(piece_weights, 2 * n_pieces)
-                while n_nodes + n_candidates > len(entry_of):
-                    n_more = 2 * len(entry_of)
-                    entry_of, piece_of = _enlarged(entry_of, n_more), _enlarged(piece_of, n_more)
-                    keys, child = _enlarged(keys, n_more), _enlarged(child, n_more)
-                    following = _enlarged(following, n_more)
-                    previous = _enlarged(previous, n_more)
-                row_of[n_pieces], piece_weights[n_pieces] = i, amount
-                node_of[n_pieces] = n_nodes
-                for e in range(first[i], first[i + 1]):
-                    entry_of[n_nodes], piece_of[n_nodes] = e, n_pieces
-                    n_nodes += 1
                 piece = n_pieces
+                row_of[piece], piece_weights[piece], node_of[piece] = i, amount, n_nodes
+                for e in range(start, stop):
+                    entry_of[n_nodes], piece_of[n_nodes] = e, piece
+                    n_nodes += 1
                 n_pieces += 1
             else:
                 l = clusters[at[piece]]
-                for e in range(first[i], first[i + 1]):
-                    m, old = clusters[e], node_of[piece] + e - first[i]
+                for e in range(start, stop):
+                    m = clusters[e]
                     if m != l:
-                        roots[l, m] = _remove(roots[l, m], old, keys, child, following, previous)
+                        node, edge = node_of[piece] + e - start, l * n_clusters + m
+                        roots[edge] = _remove(roots[edge], node, keys, child, following, previous)
             at[piece] = entry
             l = clusters[entry]
-            for e in range(first[i], first[i + 1]):
-                m, new = clusters[e], node_of[piece] + e - first[i]
+            for e in range(start, stop):
+                m, node = clusters[e], node_of[piece] + e - start
                 if m == l:
                     continue
-                keys[new] = costs[e] - costs[entry]
-                if roots[l, m] == NONE:
-                    is_known = False
-                    for n in range(degrees[l]):
-                        is_known |= neighbours[l, n] == m
-                    if not is_known:
-                        neighbours[l, degrees[l]] = m
-                        degrees[l] += 1
-                roots[l, m] = _meld(roots[l, m], new, keys, child, following, previous)
-    pieces = np.empty((n_pieces, 2), dtype=np.int64)
-    for piece in range(n_pieces):
-        pieces[piece, 0] = row_of[piece]
-        pieces[piece, 1] = clusters[at[piece]]
-    missed = 0.0
-    for l in range(n_clusters):
-        missed = max(missed, abs(load[l] - totals[l]))
-    return pieces, piece_weights[:n_pieces], missed <= slack
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _shortest(lengths, start, backwards, distance, is_final):
-    """Write the distances from a cluster, or to it, on the complete graph of these lengths."""
-    n = len(distance)
-    for l in range(n):
-        distance[l], is_final[l] = np.inf, False
-    distance[start] = 0.0
-    for _ in range(n):
-        nearest, least = NONE, np.inf
-        for l in range(n):
-            if not is_final[l] and distance[l] < least:
-                nearest, least = l, distance[l]
-        if nearest == NONE:
-            break
-        is_final[nearest] = True
-        for m in range(n):
-            length = lengths[m, nearest] if backwards else lengths[nearest, m]
-            if least + length < distance[m]:
-                distance[m] = least + length
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def central_change(first, clusters, costs, places, prices, farthest, n_roots, change):
-    """Write a change of one group's prices to the middle of those that keep every label.
-
-    Parameters
-    ----------
-    first, clusters, costs : ndarray
-        Candidates of the rows.
-    places : ndarray of shape (n_pieces, 2)
-        Row and cluster of all pieces.
-    prices : ndarray of shape (n_clusters,)
-        Under which every piece is where cost plus price is least.
-    farthest : float
-        Cuts off distances: of clusters between which no row is.
-    n_roots : int
-        The middle is taken between the extremes as seen from so many clusters.
-    change : ndarray of shape (n_clusters,)
-        Written.
-    """
-    n_clusters = len(prices)
-    regrets = np.full((n_clusters, n_clusters), np.inf)
-    for piece in range(len(places)):
-        i, l = places[piece, 0], places[piece, 1]
-        own = 0.0
-        for e in range(first[i], first[i + 1]):
-            if clusters[e] == l:
-                own = costs[e] + prices[l]
-        for e in range(first[i], first[i + 1]):
-            m = clusters[e]
-            regret = max(costs[e] + prices[m] - own, 0.0)
-            if m != l and regret < regrets[l, m]:
-                regrets[l, m] = regret
-    distance, is_final = np.empty(n_clusters), np.empty(n_clusters, dtype=np.bool_)
-    change[:] = 0.0
-    for k in range(n_roots):
-        root = k * n_clusters // n_roots
-        # Prices of other clusters, relative to the root's, can fall by as much as the distance
-        # from it, and rise by that to it.
-        _shortest(regrets, root, False, distance, is_final)
-        for l in range(n_clusters):
-            change[l] -= min(distance[l], farthest)
-        _shortest(regrets, root, True, distance, is_final)
-        for l in range(n_clusters):
-            change[l] += min(distance[l], farthest)
-    for l in range(n_clusters):
-        change[l] /= 2.0 * n_roots
+                keys[node] = costs[e] - costs[entry]
+                edge = l * n_clusters + m
+                if is_listed[edge] == 0:
+                    listed[l * n_clusters + degrees[l]] = m
+                    degrees[l] += 1
+                    is_listed[edge] = 1
+                roots[edge] = _meld(roots[edge], node, keys, child, following, previous)

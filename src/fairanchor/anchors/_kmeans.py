@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from fairanchor._kernels._centers import label_sums
 from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._sampling import spread_sample
+from fairanchor.rows._sums import label_sums
 
 # A few rows place an anchor well enough: a last step takes the means over all rows.
 SAMPLE_ROWS = 2_500
@@ -52,17 +52,17 @@ def _group_centroids(rows, members, quota, seed):
 
 def _lloyd(sample, centers):
     """A few iterations of Lloyd's algorithm with many centres."""
-    zeros, group = np.zeros(sample.n_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    group = np.zeros(1, dtype=np.int64)
     n_centers, last_cost = group + len(centers), np.inf
     for _ in range(MAX_ITER):
 
         def step(block, H=centers):
             nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
             nearest_of_group(
-                block.X, zeros[: len(block.X)], H, group, n_centers, nearest, distances
-            )
-            sums, totals = np.zeros(H.shape), np.zeros(len(H))
-            label_sums(block.X, block.weights, nearest, sums, totals)
+                block.X, np.arange(len(block.X)), np.array([len(block.X)]), H, group, n_centers,
+                nearest, distances,
+            )  # fmt: skip
+            sums, totals = label_sums(block.X, block.weights, nearest, len(H))
             return sums, totals, np.asarray(block.weights @ distances)
 
         sums, totals, cost = sample.sum(step)

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fairanchor._kernels._centers import label_sums
 from fairanchor._kernels._nearest import nearest_of_group
+from fairanchor._sampling import sorted_by_code
 from fairanchor.anchors._das import select_das, select_fdas
 from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
 from fairanchor.anchors._random import select_random
+from fairanchor.rows._sums import label_sums
 
 # DAS and FDAS score all rows of a table in memory, and this many of one in chunks.
 SCORED_ROWS = 2**20
@@ -190,10 +191,10 @@ class _Cells:
     def __call__(self, block):
         nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
         nearest_of_group(
-            block.X, block.group_codes, self.H, self.first, self.last, nearest, distances
-        )
-        masses, sums = np.zeros(len(self.H)), np.zeros(self.H.shape)
-        label_sums(block.X, block.weights, nearest, sums, masses)
+            block.X, *sorted_by_code(block.group_codes, len(self.first)), self.H, self.first,
+            self.last, nearest, distances,
+        )  # fmt: skip
+        sums, masses = label_sums(block.X, block.weights, nearest, len(self.H))
         return masses, sums
 
 

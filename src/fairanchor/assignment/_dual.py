@@ -197,8 +197,9 @@ class _Band:
 
     def maximise(self, temperature, reach):
         return kernels.maximise(
-            self.swept.band, self.search.limits, self.swept.clear, self.multipliers, temperature,
-            self.search.tolerance, MAX_STEPS, reach, self.reference, self.mass, self.shares,
+            self.swept.band, self.search.limits, self.swept.clear.ravel(), self.multipliers,
+            temperature, self.search.tolerance, MAX_STEPS, reach, self.reference.ravel(),
+            self.mass.shape[1], self.mass.ravel(), self.shares,
         )  # fmt: skip
 
     def dual(self, temperature):

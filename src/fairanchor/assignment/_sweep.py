@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairanchor._kernels import _centers
 from fairanchor._kernels import _sweep as kernels
 from fairanchor._kernels._dual import Band
 from fairanchor.rows import ChunkedRows
+from fairanchor.rows._sums import label_sums
 
 # Numbers of a table of costs at a time, so that it stays in a cache.
 COSTS_AT_A_TIME = 2**18
@@ -118,7 +118,7 @@ def sweep(rows, costs, prices, widths, *, sums=None, title="sweep"):
     -------
     swept : Swept
     """
-    task = SweepTask(costs, prices, np.broadcast_to(np.asarray(widths, float), rows.n_groups), sums)
+    task = SweepTask(costs, prices, np.zeros(rows.n_groups) + widths, sums)
     if not isinstance(rows, ChunkedRows):
         return task(rows)
     clear, cost, numbers, band, chunks, sums = rows.each(title, _OfChunk(task), combine=_joined)
@@ -167,13 +167,11 @@ class SweepTask:
                 )
             tables = [clear, np.array([cost])]
             if self.sums is not None:
-                sums, totals = np.zeros((n_clusters, rows.n_features)), np.zeros(n_clusters)
                 if self.sums == "clear":
                     own = own.copy()
                     for chosen, *_ in found:
                         own[chosen - block.start] = NOT_CLEAR
-                _centers.label_sums(block.X, block.weights, own, sums, totals)
-                tables.append(sums)
+                tables.append(label_sums(block.X, block.weights, own, n_clusters)[0])
             return tables, found
 
         total, parts = None, []
@@ -198,17 +196,15 @@ class SweepTask:
         if is_exact:
             errors = np.zeros(len(table))
         labels, counts = labels[: len(table)], np.empty(len(table), dtype=np.int64)
-        given = (table, part.group_codes)
+        clusters, kept = np.empty(table.size, dtype=np.int64), np.empty(table.size)
         cost = kernels.classify(
-            *given, part.weights, by_group, self.widths, errors, labels, counts, clear
-        )
-        chosen = np.flatnonzero(counts)
-        clusters = np.empty(int(counts.sum()), dtype=np.int64)
-        kept = np.empty(len(clusters))
-        if len(clusters):
-            kernels.gather(*given, by_group, self.widths, errors, labels, counts, clusters, kept)
-            if not is_exact:
-                self.costs.write_exact(part, chosen, counts[chosen], clusters, kept)
+            table, part.group_codes, part.weights, by_group, self.widths, errors, labels, counts,
+            clear, clusters, kept,
+        )  # fmt: skip
+        n_entries, chosen = int(counts.sum()), np.flatnonzero(counts)
+        clusters, kept = clusters[:n_entries].copy(), kept[:n_entries].copy()
+        if not is_exact and n_entries:
+            self.costs.write_exact(part, chosen, counts[chosen], clusters, kept)
         found.append((chosen + part.start, counts[chosen], clusters, kept))
         return cost
 

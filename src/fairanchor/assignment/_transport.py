@@ -14,9 +14,11 @@ that all others are where they should be, or asks for a wider band.
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from fairanchor._kernels import _transport as kernels
-from fairanchor._kernels._sorting import split_by_code
+from fairanchor._sampling import split_by_code
 from fairanchor.assignment._split_rows import place_pieces, round_by_slots
 from fairanchor.assignment._sweep import Swept, first_least, sweep
 from fairanchor.rows._memory import map_in_threads
@@ -193,10 +195,7 @@ class _Group:
         if not counted.all():
             moving = self._part(np.flatnonzero(counted))
             own = first_least(moving.costs + prices[moving.clusters], moving.first)
-        pieces, piece_weights, complete = kernels.send_excess(
-            moving.first, moving.clusters, moving.costs, moving.weights, own, load,
-            self.totals.astype(np.float64), prices, slack,
-        )  # fmt: skip
+        pieces, piece_weights, complete = moving._send(own, load, prices, slack)
         if not counted.all():
             pieces[:, 0] = np.flatnonzero(counted)[pieces[:, 0]]
         all_rows = np.arange(len(self.rows))
@@ -207,6 +206,24 @@ class _Group:
         return replace(
             self, prices=prices, pieces=pieces, complete=complete, labels=labels, split=split
         )
+
+    def _send(self, own, load, prices, slack):
+        """Pieces of rows, their weights, and whether they meet the totals."""
+        # Only rows that weigh more than others can be divided.
+        is_even = len(self.weights) == 0 or np.ptp(self.weights) == 0.0
+        n_more = 0 if is_even else max(1_000, len(self.costs) // 4)
+        while True:
+            rest, changed = load.copy(), prices.copy()
+            row_of, at, weights, n_pieces, state = kernels.send_excess(
+                self.first, self.clusters, self.costs, self.weights, own, rest,
+                self.totals.astype(np.float64), changed, slack, n_more,
+            )  # fmt: skip
+            if state >= 0:
+                break
+            n_more = max(1_000, 4 * n_more)
+        prices[:] = changed
+        pieces = np.column_stack([row_of[:n_pieces], self.clusters[at[:n_pieces]]])
+        return pieces, weights[:n_pieces], state == 1
 
     def _part(self, chosen):
         """Some of the rows."""
@@ -232,14 +249,7 @@ class _Group:
         """The same group with prices in the middle of those that explain the labels."""
         if not self.prices.any():
             return self  # the constraint does not bind
-        change = np.empty(len(self.prices))
-        farthest = self.width
-        if farthest == np.inf:
-            farthest = 1.0 + 2.0 * np.ptp(self.costs) if len(self.costs) else 1.0
-        kernels.central_change(
-            self.first, self.clusters, self.costs, self.pieces, self.prices, farthest,
-            min(len(change), MAX_ROOTS), change,
-        )  # fmt: skip
+        change = self._to_the_middle()
         if self.width < np.inf:
             # Clear rows stay clear.
             moved = self.prices - self.reference
@@ -252,6 +262,35 @@ class _Group:
         is_free = self.weights == 0
         labels[is_free] = cheapest[is_free]
         return replace(self, prices=prices, labels=labels)
+
+    def _to_the_middle(self):
+        """Change of the prices to the middle of those that keep every piece where it is.
+
+        A row in cluster l that would lose least in m bounds the difference of their prices. As
+        seen from one cluster, the price of another can fall by the distance from it and rise by
+        the distance to it; the middle of both, averaged over some clusters, keeps all bounds.
+        """
+        n_clusters = len(self.prices)
+        rows, own = self.pieces[:, 0], self.pieces[:, 1]
+        counts = np.diff(self.first)[rows]
+        entries = _entries(self.first[:-1][rows], counts)
+        priced = self.costs[entries] + self.prices[self.clusters[entries]]
+        least = np.minimum.reduceat(priced, np.cumsum(counts) - counts) if len(rows) else []
+        regrets = np.maximum(priced - np.repeat(least, counts), 0.0)
+        edges = np.repeat(own, counts) * n_clusters + self.clusters[entries]
+        order = np.lexsort([regrets, edges])
+        edges, first = np.unique(edges[order], return_index=True)
+        lengths = regrets[order[first]]
+        is_edge = edges // n_clusters != edges % n_clusters
+        places = np.divmod(edges[is_edge], n_clusters)
+        graph = csr_array((lengths[is_edge], places), shape=(n_clusters, n_clusters))
+        roots = np.arange(min(n_clusters, MAX_ROOTS)) * n_clusters // min(n_clusters, MAX_ROOTS)
+        farthest = self.width
+        if farthest == np.inf:
+            farthest = 1.0 + 2.0 * np.ptp(self.costs) if len(self.costs) else 1.0
+        away = np.minimum(dijkstra(graph, indices=roots), farthest)
+        back = np.minimum(dijkstra(graph.T.tocsr(), indices=roots), farthest)
+        return (back - away).mean(axis=0) / 2.0
 
 
 def _groups_of(swept, totals, reference, widths, whole):

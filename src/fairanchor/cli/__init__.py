@@ -15,6 +15,7 @@ COMMANDS = {
     "audit": "fairanchor.cli._audit",
     "compare": "fairanchor.cli._compare",
     "demo": "fairanchor.cli._demo",
+    "warm-up": "fairanchor.cli._warm_up",
 }
 
 
@@ -28,7 +29,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx, name):
         """The function called like the command, in its module."""
         if name in COMMANDS:
-            return getattr(import_module(COMMANDS[name]), name)
+            return getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
         return super().get_command(ctx, name)
 
     def invoke(self, ctx):

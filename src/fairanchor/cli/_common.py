@@ -1,6 +1,7 @@
 """Shared by the commands: options, messages, progress, and the text of a summary."""
 
 import json
+import logging
 import math
 import os
 import sys
@@ -216,7 +217,8 @@ class Run:
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             try:
-                with self._spinner(description) if spinner else nullcontext():
+                shown = self._spinner(description) if spinner else nullcontext()
+                with shown, messages_hidden() if self.quiet else nullcontext():
                     yield
             finally:
                 self.timings[name] = round(time.perf_counter() - start, 4)
@@ -246,6 +248,18 @@ class Run:
         if self.quiet or not draws(sys.stderr):
             return nullcontext()
         return step_spinner(description)
+
+
+@contextmanager
+def messages_hidden():
+    """Let the library log nothing below a warning during a block."""
+    logger = logging.getLogger("fairanchor")
+    level = logger.level
+    logger.setLevel(max(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def print_result(lines):

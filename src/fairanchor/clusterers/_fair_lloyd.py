@@ -14,9 +14,10 @@ from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
 from fairanchor.rows import ChunkedRows
 from fairanchor.rows._chunks import added
+from fairanchor.rows._sums import label_cost, label_sums, shared_sums
 
 # From so many products for a row on, a matrix product is faster than loops.
-PRODUCT_SIZE = 300
+PRODUCT_SIZE = 150
 
 
 @dataclass(frozen=True)
@@ -206,10 +207,10 @@ def _means(rows, step: Dual, centers):
     swept = step.swept
     if swept.labels is None:  # rows in chunks are summed up at their cheapest cluster
         return _divide(swept.sums, swept.mass(swept.prices).sum(axis=1), centers)
-    sums, band = swept.sums.copy(), swept.band
-    kernels.shared_sums(
-        rows.X, swept.rows, band.first, band.clusters, band.weights, step.shares, sums
-    )
+    band = swept.band
+    weights = step.shares * np.repeat(band.weights, np.diff(band.first))
+    shared = shared_sums(rows.X[swept.rows], band.first, band.clusters, weights, len(centers))
+    sums = swept.sums + shared
     return _divide(sums, step.mass.sum(axis=1), centers)
 
 
@@ -242,11 +243,8 @@ def cluster_sums(rows, labels, n_clusters, split=None):
     """Sum of the rows of each cluster, and their weight."""
 
     def add(block):
-        sums = np.zeros((n_clusters, rows.n_features))
-        totals = np.zeros(n_clusters)
         own = labels[block.start : block.stop]
-        kernels.label_sums(block.X, block.weights, own, sums, totals)
-        return sums, totals
+        return label_sums(block.X, block.weights, own, n_clusters)
 
     sums, totals = rows.sum(add)
     for row, cluster, moved in _moves(rows, labels, split):
@@ -260,7 +258,7 @@ def cost_of(rows, labels, centers, split=None):
 
     def add(block):
         own = labels[block.start : block.stop]
-        return (np.array([kernels.label_cost(block.X, block.weights, own, centers)]),)
+        return (np.array([label_cost(block.X, block.weights, own, centers)]),)
 
     cost = float(rows.sum(add)[0][0])
     for row, cluster, moved in _moves(rows, labels, split):

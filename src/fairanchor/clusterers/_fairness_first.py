@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairness_first as kernels
-from fairanchor._kernels._centers import label_sums
 from fairanchor._scaling import power_of_two_scale
 from fairanchor._shared_state import equal_centers_allowed, one_thread
 from fairanchor._sklearn_compat import Interval, fit_context
@@ -29,6 +28,7 @@ from fairanchor.clusterers._weighted_rows import (
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import MemoryRows
+from fairanchor.rows._sums import label_sums
 
 
 class FairnessFirstClustering(FairClusterer):
@@ -276,8 +276,7 @@ def _means_of_cells(rows, own):
     """Mean and mass of each group's sub-clusters; the mean of an empty one is 0."""
     n_cells = rows.n_groups * rows.n_clusters
     cells = rows.codes * rows.n_clusters + own
-    sums, masses = np.zeros((n_cells, rows.X.shape[1])), np.zeros(n_cells)
-    label_sums(rows.X, rows.weights, cells, sums, masses)
+    sums, masses = label_sums(rows.X, rows.weights, cells, n_cells)
     means = sums / np.where(masses > 0, masses, 1.0)[:, None]
     shape = (rows.n_groups, rows.n_clusters)
     return means.reshape(*shape, -1), masses.reshape(shape)

@@ -4,30 +4,28 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
-from fairanchor._kernels import _centers as kernels
 from fairanchor._shared_state import users_stacklevel
 from fairanchor.clusterers._base import count_cells
 from fairanchor.exceptions import FairnessWarning
+from fairanchor.rows._sums import label_cost, label_sums
 
 
 def squared_distances(X, centers):
     """Squared distance of each row to each centre."""
-    distances = np.empty((len(X), len(centers)))
-    kernels.squared_distances(X, centers, distances)
-    return distances
+    return cdist(X, centers, "sqeuclidean")
 
 
 def cluster_means(X, weights, labels, n_clusters):
     """Weighted means of the clusters, each of which must have weight."""
-    sums, totals = np.zeros((n_clusters, X.shape[1])), np.zeros(n_clusters)
-    kernels.label_sums(X, weights, labels, sums, totals)
+    sums, totals = label_sums(X, weights, labels, n_clusters)
     return sums / totals[:, None]
 
 
 def within_cost(X, weights, labels, centers):
     """Weighted squared distance of the rows to their cluster's centre."""
-    return float(kernels.label_cost(X, weights, labels, centers))
+    return label_cost(X, weights, labels, centers)
 
 
 def rows_with_weight(weights, n_clusters, n_rows):
