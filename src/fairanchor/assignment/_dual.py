@@ -33,7 +33,7 @@ WIDTH = kernels.NEGLIGIBLE + REACH
 START_ROWS = 2_000
 MAX_STEPS, MAX_SWEEPS = 30, 12
 # Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
-OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-3, 1e-2, 0.05
+OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """The linear program itself, over the rows near a tie, by HiGHS.
 
-The smoothed dual comes near. Here rows within a width of a tie are free and all others stay; if
-the prices that this program asks for differ from those of the sweep by less than the width, its
-value is that of the program over all rows.
+The smoothed dual comes near. Here rows within a width of a tie are free and all others stay: the
+cost is at least that of the program over all rows. The dual's bound is at most that, so the two
+prove each other where they meet; otherwise more rows are needed.
 """
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +17,12 @@ from fairanchor.assignment._sweep import sweep
 # Rows near a tie that enter: so many for each limit, and so many more.
 ROWS_PER_LIMIT, MORE_ROWS = 10, 200
 # Larger programs take longer than a certificate is worth; the dual's bound has to do for them.
-MOST_LIMITS, MOST_ENTRIES = 400, 20_000
+MOST_LIMITS, MOST_ENTRIES = 400, 6_000
 WIDENING, MAX_ROUNDS = 4.0, 8
 # Of a value: rounding errors, and those of the solver.
-ERROR = 1e-9
+ERROR = 1e-8
+# Of a row: less than this is nothing.
+LEAST_MASS = 1e-6
 # Tables with fewer costs enter as a whole.
 FEW_ENTRIES = 2_000
 # In temperatures. Costs of outliers would leave all others below the solver's tolerance.
@@ -67,28 +70,29 @@ def solve_program(rows, costs, constraints, dual):
         return Program(dual.multipliers, dual.bound, dual.mass, True)
     if n_limits > MOST_LIMITS:
         return best
-    multipliers, width = dual.multipliers, _first_width(rows, dual, n_limits)
+    multipliers = dual.multipliers
+    widths = np.full(rows.n_groups, _first_width(rows, dual, n_limits))
     for _ in range(MAX_ROUNDS):
         prices = constraints.prices(multipliers)
-        swept = sweep(rows, costs, prices, width, title="program")
+        swept = sweep(rows, costs, prices, widths, title="program")
         if len(swept.band.costs) > MOST_ENTRIES and len(swept.rows) > n_limits:
             break
-        solution = _solve(swept, constraints)
+        solution = _solve(swept, constraints, multipliers, widths)
         if solution is None:
-            width *= WIDENING
-            continue
-        found, table = solution
-        change = constraints.prices(found) - prices
-        bound = swept.value(constraints.prices(found)) - float(constraints.right @ found)
-        if np.ptp(change, axis=0).max() <= width and bound >= best.value - ERROR * abs(best.value):
-            return Program(found, bound, table, True)
-        # The bound holds only within the width: one more sweep tells what it is.
-        again = sweep(rows, costs, constraints.prices(found), 0.0, title="program")
-        value = again.value(constraints.prices(found)) - float(constraints.right @ found)
+            break
+        found, table, cost, is_short = solution
+        changed = constraints.prices(found)
+        if (np.ptp(changed - prices, axis=0) > widths).any():
+            # What it says of rows outside the band holds only within the width.
+            swept = sweep(rows, costs, changed, 0.0, title="program")
+        value = swept.value(changed) - float(constraints.right @ found)
         if value > best.value:
-            best = Program(found, value, dual.mass, False)
-            multipliers = found
-        width *= WIDENING
+            best = Program(found, value, best.table, False)
+        # The program over the band is a program over all rows with fewer choices.
+        if not is_short.any() and cost - best.value <= ERROR * max(abs(cost), abs(best.value)):
+            return replace(best, table=table, is_exact=True)
+        multipliers = best.multipliers
+        widths = np.where(is_short | ~is_short.any(), WIDENING, 1.0) * widths
     return best
 
 
@@ -107,62 +111,76 @@ def _first_width(rows, dual, n_limits):
     return max(float(margins[place]), 4.0 * dual.temperature)
 
 
-def _solve(swept, constraints):
-    """Multipliers and table of the program over the band; None if the band is too narrow.
+def _solve(swept, constraints, multipliers, widths):
+    """Multipliers, table and cost of the program over the band, and groups it is too narrow for.
 
     Variables are the weights of the candidates, then the changes of the cells and of the sizes
-    that they make, which keeps the matrix sparse.
+    that they make, which keeps the matrix sparse, and then what is missing and what is too much in
+    a cell. That costs as much as the band is wide, so prices change by no more.
     """
     band, (n_clusters, n_groups) = swept.band, constraints.shape
     n_rows, n_entries, n_cells = len(band.weights), len(band.costs), n_clusters * n_groups
     counts = np.diff(band.first)
-    # In units of a row and of a typical difference between costs, from each row's least cost.
-    least = np.minimum.reduceat(band.costs, band.first[:-1]) if n_rows else np.empty(0)
-    costs = band.costs - np.repeat(least, counts)
-    unit = float(np.median(costs[costs > 0])) if (costs > 0).any() else 1.0
+    # Prices that are there already are part of the costs, in units of a row and of a typical
+    # regret; what is left of an inequality costs its multiplier.
+    priced = swept.priced(swept.prices)
+    regrets = priced - np.repeat(swept.cheapest(swept.prices)[1], counts)
+    unit = float(np.median(regrets[regrets > 0])) if (regrets > 0).any() else 1.0
     weight = (float(band.weights.mean()) if n_rows else 0.0) or 1.0
     cells = band.clusters * n_groups + np.repeat(band.group_codes, counts)
     each_cell, each_cluster = np.arange(n_cells), np.arange(n_clusters)
-    before = n_entries + n_cells
-    entries = [
-        (np.repeat(np.arange(n_rows), counts), np.arange(n_entries), 1.0),
-        (n_rows + cells, np.arange(n_entries), 1.0),
-        (n_rows + each_cell, n_entries + each_cell, -1.0),
-        (n_rows + n_cells + each_cell // n_groups, n_entries + each_cell, 1.0),
-        (n_rows + n_cells + each_cluster, before + each_cluster, -1.0),
-    ]
-    equations = _matrix(entries, (n_rows + n_cells + n_clusters, before + n_clusters))
+    unequal = np.flatnonzero(~constraints.is_equal)
+    starts = np.cumsum([0, n_entries, n_cells, n_clusters, n_cells, n_cells, len(unequal)])
+    own, cell, size, missing, excess, left_over = (
+        np.arange(*ends) for ends in itertools.pairwise(starts.tolist())
+    )
+    of_cell, of_cluster = n_rows + each_cell, n_rows + n_cells + each_cell // n_groups
+    of_group = n_rows + n_cells + n_clusters + each_cell % n_groups
+    equations = _matrix(
+        [
+            (np.repeat(np.arange(n_rows), counts), own, 1.0),
+            (n_rows + cells, own, 1.0),
+            (of_cell, cell, -1.0),
+            (of_cell, missing, 1.0),
+            (of_cell, excess, -1.0),
+            (of_cluster, cell, 1.0),
+            (n_rows + n_cells + each_cluster, size, -1.0),
+            (of_group, missing, 1.0),
+            (of_group, excess, -1.0),
+        ],
+        (n_rows + n_cells + n_clusters + n_groups, starts[-1]),
+    )
+    n_equations = equations.shape[0]
     of_cells, of_sizes = constraints.of_cells, constraints.of_sizes
     limits = _matrix(
         [
-            (of_cells.limits, n_entries + of_cells.places, of_cells.values),
-            (of_sizes.limits, before + of_sizes.places, of_sizes.values),
+            (of_cells.limits, cell[of_cells.places], of_cells.values),
+            (of_sizes.limits, size[of_sizes.places], of_sizes.values),
+            (unequal, left_over, 1.0),
         ],
-        (constraints.n_limits, before + n_clusters),
+        (constraints.n_limits, starts[-1]),
     )
     left = constraints.left(swept.clear) / weight
-    equal = np.flatnonzero(constraints.is_equal)
-    unequal = np.flatnonzero(~constraints.is_equal)
-    bounds = np.zeros((before + n_clusters, 2))
+    bounds = np.zeros((starts[-1], 2))
     bounds[:, 1] = np.inf
-    bounds[n_entries:, 0] = -np.inf
+    bounds[cell[0] : missing[0], 0] = -np.inf
+    box = np.tile(0.5 * widths, n_clusters)
+    nothing = np.zeros(n_cells + n_clusters)
     result = linprog(
-        np.concatenate([costs / unit, np.zeros(n_cells + n_clusters)]),
-        A_ub=limits[unequal] if len(unequal) else None,
-        b_ub=left[unequal] if len(unequal) else None,
-        A_eq=sparse.vstack([equations, limits[equal]], format="csr"),
-        b_eq=np.concatenate([band.weights / weight, np.zeros(n_cells + n_clusters), left[equal]]),
+        np.concatenate([regrets, nothing, box, box, multipliers[unequal]]) / unit,
+        A_eq=sparse.vstack([equations, limits], format="csr"),
+        b_eq=np.concatenate([band.weights / weight, np.zeros(n_equations - n_rows), left]),
         bounds=bounds,
         method="highs-ds",
     )
     if result.status != 0:
         return None
-    multipliers = np.zeros(constraints.n_limits)
-    multipliers[equal] = -unit * result.eqlin.marginals[len(equations.indptr) - 1 :]
-    if len(unequal):
-        multipliers[unequal] = np.maximum(-unit * result.ineqlin.marginals, 0.0)
-    table = swept.clear + weight * result.x[n_entries:before].reshape(constraints.shape)
-    return multipliers, table
+    found = multipliers - unit * result.eqlin.marginals[n_equations:]
+    found[unequal] = np.maximum(found[unequal], 0.0)
+    table = swept.clear + weight * result.x[cell].reshape(constraints.shape)
+    cost = swept.clear_cost + float(weight * result.x[own] @ band.costs)
+    short = (result.x[missing] + result.x[excess]).reshape(constraints.shape).max(axis=0)
+    return found, table, cost, short > LEAST_MASS
 
 
 def _matrix(entries, shape):

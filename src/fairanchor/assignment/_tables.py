@@ -6,14 +6,14 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from fairanchor.assignment._rounding import largest_remainder
 
-# Tables with more cells are rounded cell by cell.
-MOST_CELLS = 400
-# How far from its fractional value a cell is looked for, in rows.
-REACHES = (2, 8)
-# Of the search: where it ends without a proof, the best table found is nearly as good.
-MAX_NODES = 300
-# What a row beyond a limit counts, beside a row that moves from one cell to another.
-WORTH_OF_A_LIMIT = 1_000.0
+# Tables with more cells are rounded cell by cell; with fewer than these, cells are looked for
+# further away.
+MOST_CELLS, FEW_CELLS = 600, 60
+# How far beyond a limit on shares a table may be, in rows, and how far cells may be from their
+# fractional values: what is tried, the best first.
+TRIALS = ((0.0, 0), (0.0, 2), (0.999, 0), (0.999, 2), (1.999, 2), (3.999, 4))
+# Of each search: where it ends without a proof, the best table found is nearly as good.
+MAX_NODES, GAP = 20, 0.1
 # Bounds this close to a whole number are whole.
 WHOLE = 1e-9
 
@@ -39,63 +39,50 @@ def whole_table(rule, table, group_sizes):
     """
     group_sizes, limit_rows = np.rint(group_sizes), rule.limit_rows
     if table.size <= MOST_CELLS:
-        for reach in REACHES:
-            counts = _search(limit_rows, table, group_sizes, reach)
+        for miss, reach in TRIALS:
+            if miss == 0.0 and reach > 0 and table.size > FEW_CELLS:
+                continue
+            counts = _search(limit_rows, table, group_sizes, miss, reach)
             if counts is not None:
                 return counts
     return _rounded(rule, table, group_sizes)
 
 
-def _search(limit_rows, table, group_sizes, reach):
-    """The nearest table with the least miss, by an integer program; None if none is near."""
+def _search(limit_rows, table, group_sizes, miss, reach):
+    """The nearest table that is beyond no limit on shares by more than ``miss``, or None.
+
+    A cell is its floor, plus at most one row at a cost that its fraction tells, plus or minus
+    further rows at the full cost.
+    """
     constraints, (n_clusters, n_groups) = limit_rows.constraints, table.shape
-    n_cells = table.size
-    near = _snapped(table).ravel()
-    lowest = np.maximum(np.floor(near) - reach, 0.0)
-    highest = np.minimum(np.ceil(near) + reach, np.tile(group_sizes, n_clusters))
-    # Variables: cells, their distances, and the worst miss of a share.
-    identity, nothing = sparse.eye_array(n_cells), sparse.csr_array((n_cells, 1))
-    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
-    matrix, is_size = constraints.matrix, limit_rows.place[:, 0] < 0
-    right, equal = constraints.right, constraints.is_equal
-    size_rows, share_rows = np.flatnonzero(is_size), np.flatnonzero(~is_size)
-    back = share_rows[equal[share_rows]]
-    parts = [
-        LinearConstraint(
-            sparse.hstack([of_groups, sparse.csr_array((n_groups, n_cells + 1))], format="csr"),
-            group_sizes, group_sizes,
-        ),
-        LinearConstraint(sparse.hstack([identity, -identity, nothing], format="csr"), ub=near),
-        LinearConstraint(sparse.hstack([identity, identity, nothing], format="csr"), lb=near),
-    ]  # fmt: skip
-    for rows, sign, miss in ((size_rows, 1.0, 0.0), (share_rows, 1.0, -1.0), (back, -1.0, -1.0)):
-        if len(rows) == 0:
-            continue
-        own = sparse.hstack(
-            [
-                sign * matrix[rows],
-                sparse.csr_array((len(rows), n_cells)),
-                sparse.csr_array(np.full((len(rows), 1), miss)),
-            ],
-            format="csr",
-        )
-        least = np.full(len(rows), -np.inf)
-        if miss == 0.0:
-            least = np.where(equal[rows], right[rows], -np.inf)
-        parts.append(LinearConstraint(own, lb=least, ub=sign * right[rows]))
+    cells = np.maximum(_snapped(table), 0.0).ravel()
+    floor = np.floor(cells)
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups), format="csr")
+    slack = np.where(limit_rows.place[:, 0] < 0, 0.0, miss)
+    left = constraints.right - constraints.matrix @ floor
+    wanted = group_sizes - of_groups @ floor
+
+    def changes(matrix):
+        return sparse.hstack([matrix, matrix, -matrix], format="csr")
+
+    parts = [LinearConstraint(changes(of_groups), wanted, wanted)]
+    if constraints.n_limits:
+        least = np.where(constraints.is_equal, left - slack, -np.inf)
+        parts.append(LinearConstraint(changes(constraints.matrix), least, left + slack + WHOLE))
+    further = np.full(table.size, float(reach))
     solution = milp(
-        np.concatenate([np.zeros(n_cells), np.ones(n_cells), [WORTH_OF_A_LIMIT]]),
+        np.concatenate([1.0 - 2.0 * (cells - floor), np.ones(2 * table.size)]),
         constraints=parts,
-        integrality=np.concatenate([np.ones(n_cells), np.zeros(n_cells + 1)]),
+        integrality=np.ones(3 * table.size),
         bounds=Bounds(
-            np.concatenate([lowest, np.zeros(n_cells + 1)]),
-            np.concatenate([highest, np.full(n_cells + 1, np.inf)]),
+            0.0, np.concatenate([np.ones(table.size), further, np.minimum(floor, reach)])
         ),
-        options={"node_limit": MAX_NODES, "mip_rel_gap": 0.0},
+        options={"node_limit": MAX_NODES, "mip_rel_gap": GAP},
     )
     if solution.x is None:
         return None
-    counts = np.rint(solution.x[:n_cells]).astype(np.int64).reshape(table.shape)
+    up, beyond, below = np.rint(solution.x).reshape(3, table.size)
+    counts = (floor + up + beyond - below).astype(np.int64).reshape(table.shape)
     return counts if (counts.sum(axis=0) == group_sizes).all() else None
 
 

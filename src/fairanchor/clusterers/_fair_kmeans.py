@@ -28,14 +28,17 @@ from fairanchor.clusterers._large_scale import LargeScaleClusterer
 from fairanchor.clusterers._weighted_rows import warn_about_small_groups
 from fairanchor.exceptions import FairnessWarning
 
-# Rows from which seeds are drawn.
-SEEDING_ROWS = 20_000
+# Rows from which seeds are drawn: at least, and for each cluster.
+SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
 # Runs of plain k-means by the largest number of clusters for which so many are made: with many
 # clusters runs differ little, and each takes long.
 PLAIN_RUNS = {20: 10, 50: 4}
 # Of these, the cheapest that are continued with the constraint, and compared by the cost that they
 # then have.
-FINALISTS = {20: 3}
+FINALISTS = {10: 5, 20: 3}
+SAME_COST, WORTH_A_TRY = 1e-3, 1.2
+# Their steps before those are given up that cost more than this times the best.
+FIRST_STEPS, PROMISING = 3, 1.01
 # Rows on which starts are compared. Fewer chose worse starts on some tables.
 COMPETING_ROWS = 20_000
 
@@ -309,6 +312,11 @@ default="population"
             )
         first, *larger = samples or [training.distinct]
         starts = [Start(centers) for centers in self._starts(training, first)]
+        if self.n_init == "auto" and len(starts) > 1:
+            # A few steps tell which ones are worth more.
+            starts = [lloyd.settle(first, start, FIRST_STEPS) for start in starts]
+            most = PROMISING * min(start.cost for start in starts)
+            starts = [start for start in starts if start.cost <= most]
         if samples or len(starts) > 1:
             starts = [lloyd.settle(first, start) for start in starts]
         if self.n_init == "auto":
@@ -346,16 +354,20 @@ default="population"
                 for _ in range(n_fits)
             ]
         if self.init == "k-means++":
-            return [_seeds(rows, n_clusters, random_state) for _ in range(n_fits)]
+            return _seeds(rows, n_clusters, random_state, n_fits)
         n_runs, n_finalists = (
             _by_clusters(PLAIN_RUNS, n_clusters),
             _by_clusters(FINALISTS, n_clusters),
         )
-        seeds = [_seeds(rows, n_clusters, random_state) for _ in range(max(n_fits, n_runs))]
+        seeds = _seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
         options = {"max_iter": self.max_iter, "tol": self.tol}
         plain = [Start(*plain_lloyd(sample, centers, **options)) for centers in seeds]
-        n_kept = n_finalists if self.n_init == "auto" else n_fits
-        return [start.centers for start in cheapest_different(plain, n_kept)]
+        if self.n_init != "auto":
+            return [start.centers for start in cheapest_different(plain, n_fits)]
+        # Runs that ended in the same clusters stopped at costs that differ a little.
+        finalists = cheapest_different(plain, n_finalists, SAME_COST)
+        most = WORTH_A_TRY * finalists[0].cost
+        return [start.centers for start in finalists if start.cost <= most]
 
     def _given_start(self, training):
         """Centres that the user gave, directly, by labels, or by a fitted estimator."""
@@ -411,14 +423,16 @@ default="population"
         return labels, cost_of(rows, labels, best.centers)
 
 
-def _seeds(rows, n_clusters, random_state):
-    chosen = spread_sample(rows.n_rows, max(SEEDING_ROWS, n_clusters))
-    return kmeans_plusplus(
-        rows.X[chosen],
-        n_clusters,
-        sample_weight=rows.weights[chosen],
-        random_state=random_state,
-    )[0]
+def _seeds(rows, n_clusters, random_state, n_seeds):
+    """Centres by k-means++, so often."""
+    n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
+    chosen = spread_sample(rows.n_rows, n_rows)
+    X, weights = rows.X[chosen], rows.weights[chosen]
+    options = {"sample_weight": weights, "x_squared_norms": (X**2).sum(axis=1)}
+    return [
+        kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0]
+        for _ in range(n_seeds)
+    ]
 
 
 def _by_clusters(numbers, n_clusters):
@@ -440,7 +454,7 @@ def _competing_sample(rows, n_rows):
     return [rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))]
 
 
-def cheapest_different(candidates, at_most):
+def cheapest_different(candidates, at_most, same=1e-9):
     """The cheapest candidates, one of each cost.
 
     Starts that converge to the same clusters number them differently, and rounding errors, hence
@@ -449,7 +463,7 @@ def cheapest_different(candidates, at_most):
     levels = []  # of equal cost: the cost, and the first candidate that has it
     for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
         cost = candidates[k].cost
-        if levels and cost <= levels[-1][0] * (1 + 1e-9):
+        if levels and cost <= levels[-1][0] * (1 + same):
             levels[-1][1] = min(levels[-1][1], k)
         else:
             levels.append([cost, k])

@@ -5,7 +5,7 @@ the constraint for the given centres, and moves the centres to the means. Labels
 the end, where one exact assignment belongs to the last centres.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -114,9 +114,10 @@ class FairLloyd:
     tol: float
     min_size: float
 
-    def settle(self, sample, at):
-        """Where the steps converge on a sample."""
-        return self._iterate(sample, at)[0]
+    def settle(self, sample, at, max_iter=None):
+        """Where the steps converge on a sample, or come to in so many steps."""
+        lloyd = self if max_iter is None else replace(self, max_iter=max_iter)
+        return lloyd._iterate(sample, at)[0]
 
     def follow(self, rows, at, sample=None):
         """`LloydResult` of all rows.

@@ -11,9 +11,9 @@ from joblib import effective_n_jobs, parallel_config
 from fairanchor._sampling import split_by_code
 from fairanchor._shared_state import one_blas_thread
 
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 8192
 # A few blocks of rows go in smaller ones, so that threads share them evenly.
-FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 1024
+FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 4096
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MemoryRows:
         self.n_groups = n_groups
         self.n_jobs = n_jobs
         self.n_rows, self.n_features = X.shape
-        is_few = BLOCK_ROWS < self.n_rows <= FEW_BLOCKS * BLOCK_ROWS
+        is_few = FEW_BLOCK_ROWS < self.n_rows <= FEW_BLOCKS * BLOCK_ROWS
         self.block_rows = FEW_BLOCK_ROWS if is_few else BLOCK_ROWS
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
 
