@@ -44,11 +44,8 @@ def test_blocks_cover_every_row_once_and_in_order(n_rows):
         return (np.zeros(1),)
 
     rows.sum(record)
-    size = BLOCK_ROWS
-    if BLOCK_ROWS < n_rows <= 8 * BLOCK_ROWS:  # few: in more, smaller blocks
-        size = 1024
-    starts = range(0, n_rows, size)
-    assert seen == [(start, min(start + size, n_rows)) for start in starts]
+    starts = range(0, n_rows, BLOCK_ROWS)
+    assert seen == [(start, min(start + BLOCK_ROWS, n_rows)) for start in starts]
 
 
 @pytest.mark.parametrize("n_rows", SIZES)

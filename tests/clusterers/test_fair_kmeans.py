@@ -719,3 +719,31 @@ def test_random_centres_may_be_rows_without_weight_where_too_few_have_some():
         warnings.simplefilter("ignore", FairnessWarning)
         model.fit(X, sensitive_features=list("abababab"), sample_weight=weights)
     assert set(model.labels_) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.1}, {"init": "random"}])
+def test_single_precision_is_kept_and_changes_no_label(options):
+    X, groups = make_data(0, n=600)
+    X = X.astype(np.float32)
+    single, double = (fit(rows, groups, **options) for rows in (X, X.astype(np.float64)))
+    assert_array_equal(single.labels_, double.labels_)
+    assert_allclose(single.inertia_, double.inertia_)
+    assert_array_equal(single.predict(X, sensitive_features=groups), single.labels_)
+
+
+def test_the_value_of_the_linear_program_is_the_cost_s_lower_bound():
+    X, groups = make_data(1)
+    model = fit(X, groups)
+    distances = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
+    program = fair_assign(distances, sensitive_features=groups).lp_value
+    assert_allclose(model.lp_value_, program, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "n_clusters"), [(300, 200), (2000, 100)])
+def test_many_clusters_are_exactly_fair(n, n_clusters):
+    X, groups = make_data(0, n=n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)  # groups smaller than the clusters
+        model = fit(X, groups, n_clusters, n_init="auto")
+    assert_proportional(model.labels_, groups)
+    assert len(np.unique(model.labels_)) == n_clusters

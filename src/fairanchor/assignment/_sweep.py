@@ -154,17 +154,15 @@ class SweepTask:
         n_clusters = len(self.prices)
         labels = np.empty(rows.n_rows, dtype=np.int32)
         by_group = np.ascontiguousarray(self.prices.T)
-        step = max(16, COSTS_AT_A_TIME // n_clusters)
+        n_rows = max(16, COSTS_AT_A_TIME // max(n_clusters, rows.n_features))
 
         def run(block):
             clear, cost, found = np.zeros(self.prices.shape), 0.0, []
             own = labels[block.start : block.stop]
-            table = np.empty((min(step, len(own)), n_clusters))
-            for start in range(0, len(own), step):
-                part = block.part(start, min(start + step, len(own)))
-                cost += self._classify(
-                    part, table[: len(part.X)], by_group, own[start:], clear, found
-                )
+            table = np.empty((min(n_rows, len(own)), n_clusters))
+            for part in block.parts(n_rows):
+                labelled = own[part.start - block.start :]
+                cost += self._classify(part, table[: len(part.X)], by_group, labelled, clear, found)
             tables = [clear, np.array([cost])]
             if self.sums is not None:
                 if self.sums == "clear":

@@ -278,12 +278,12 @@ class _Group:
         least = np.minimum.reduceat(priced, np.cumsum(counts) - counts) if len(rows) else []
         regrets = np.maximum(priced - np.repeat(least, counts), 0.0)
         edges = np.repeat(own, counts) * n_clusters + self.clusters[entries]
-        order = np.lexsort([regrets, edges])
-        edges, first = np.unique(edges[order], return_index=True)
-        lengths = regrets[order[first]]
-        is_edge = edges // n_clusters != edges % n_clusters
-        places = np.divmod(edges[is_edge], n_clusters)
-        graph = csr_array((lengths[is_edge], places), shape=(n_clusters, n_clusters))
+        lengths = np.full(n_clusters * n_clusters, np.inf)
+        np.minimum.at(lengths, edges, regrets)
+        lengths[:: n_clusters + 1] = np.inf
+        edges = np.flatnonzero(np.isfinite(lengths))
+        places = np.divmod(edges, n_clusters)
+        graph = csr_array((lengths[edges], places), shape=(n_clusters, n_clusters))
         roots = np.arange(min(n_clusters, MAX_ROOTS)) * n_clusters // min(n_clusters, MAX_ROOTS)
         farthest = self.width
         if farthest == np.inf:

@@ -61,8 +61,8 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.balance_ = balance_of_table(counts)
 
 
-def check_rows(estimator, X, *, reset=True):
-    """C-contiguous float64 rows without missing or infinite values."""
+def check_rows(estimator, X, *, reset=True, keep_float32=False):
+    """C-contiguous rows of float64, or of float32 if that is kept, all of them finite."""
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
     if kind_of(X) == "files":
@@ -72,9 +72,8 @@ def check_rows(estimator, X, *, reset=True):
             "column as sensitive_features."
         )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
-    X = validate_data(
-        estimator, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=reset
-    )
+    dtype = [np.float64, np.float32] if keep_float32 else np.float64
+    X = validate_data(estimator, X, dtype=dtype, order="C", ensure_all_finite=False, reset=reset)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
     for j in np.flatnonzero(~finite):

@@ -164,6 +164,8 @@ default="population"
            [2, 1]])
     """
 
+    _keeps_float32 = True
+
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like", HasMethods("fit")],
@@ -350,7 +352,9 @@ default="population"
             if np.count_nonzero(shares) < n_clusters:
                 shares = None  # rows without weight have to serve as well
             return [
-                rows.X[random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)]
+                rows.X[
+                    random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
+                ].astype(np.float64)
                 for _ in range(n_fits)
             ]
         if self.init == "k-means++":
@@ -430,7 +434,7 @@ def _seeds(rows, n_clusters, random_state, n_seeds):
     X, weights = rows.X[chosen], rows.weights[chosen]
     options = {"sample_weight": weights, "x_squared_norms": (X**2).sum(axis=1)}
     return [
-        kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0]
+        kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0].astype(np.float64)
         for _ in range(n_seeds)
     ]
 

@@ -18,6 +18,8 @@ from fairanchor.rows._sums import label_cost, label_sums, shared_sums
 
 # From so many products for a row on, a matrix product is faster than loops.
 PRODUCT_SIZE = 150
+# Of a block's rows, or of their costs.
+NUMBERS_AT_A_TIME = 2**18
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,23 @@ class CenterCosts:
         return len(self.centers)
 
     @property
+    def is_product(self):
+        """Whether costs come from a matrix product."""
+        return self.centers.size >= PRODUCT_SIZE
+
+    @property
+    def rows_at_a_time(self):
+        """Rows that fit in a cache."""
+        return max(64, NUMBERS_AT_A_TIME // max(self.centers.shape))
+
+    @property
     def key(self):
         """Identifies these costs."""
         return self.centers.tobytes()
 
     def write(self, block, out):
         """Write the costs of a block; returns bounds on their errors, None if there are none."""
-        if self.centers.size < PRODUCT_SIZE:
+        if not self.is_product:
             kernels.squared_distances(block.X, self.centers, out)
             return
         middle, factor = self._factor()
@@ -210,29 +222,47 @@ def _means(rows, step: Dual, centers):
         return _divide(swept.sums, swept.mass(swept.prices).sum(axis=1), centers)
     band = swept.band
     weights = step.shares * np.repeat(band.weights, np.diff(band.first))
-    shared = shared_sums(rows.X[swept.rows], band.first, band.clusters, weights, len(centers))
-    sums = swept.sums + shared
+    sums = swept.sums.copy()
+    for start in range(0, len(swept.rows), rows.block_rows):  # the band can have most rows
+        chosen = swept.rows[start : start + rows.block_rows]
+        first = band.first[start : start + len(chosen) + 1]
+        own = slice(first[0], first[-1])
+        sums += shared_sums(
+            rows.X[chosen], first - first[0], band.clusters[own], weights[own], len(centers)
+        )
     return _divide(sums, step.mass.sum(axis=1), centers)
 
 
 def plain_lloyd(rows, centers, *, max_iter, tol):
     """Lloyd's algorithm without fairness; returns the centres and the last cost seen."""
-    n_clusters = len(centers)
-
-    def step(block, centers):
-        sums = np.zeros((n_clusters, rows.n_features))
-        totals = np.zeros(n_clusters)
-        cost = kernels.nearest_center_sums(block.X, block.weights, centers, sums, totals)
-        return sums, totals, np.array([cost])
-
     last_cost = np.inf
     for _ in range(max_iter):
-        sums, totals, cost = rows.sum(lambda block, centers=centers: step(block, centers))
+        sums, totals, cost = rows.sum(_PlainStep(CenterCosts(centers)))
         if cost[0] >= last_cost * (1.0 - tol):
             break
         last_cost = cost[0]
         centers = _divide(sums, totals, centers)
     return centers, last_cost
+
+
+@dataclass(frozen=True)
+class _PlainStep:
+    """Sums, weights and cost of a block's rows at their nearest centres."""
+
+    costs: CenterCosts
+
+    def __call__(self, block):
+        centers = self.costs.centers
+        if not self.costs.is_product:
+            sums, totals = np.zeros(centers.shape), np.zeros(len(centers))
+            cost = kernels.nearest_center_sums(block.X, block.weights, centers, sums, totals)
+            return sums, totals, np.array([cost])
+        table = np.empty((len(block.X), len(centers)))
+        for part in block.parts(self.costs.rows_at_a_time):
+            self.costs.write(part, table[part.start - block.start : part.stop - block.start])
+        labels = table.argmin(axis=1)
+        cost = block.weights @ table[np.arange(len(labels)), labels]
+        return *label_sums(block.X, block.weights, labels, len(centers)), np.array([cost])
 
 
 def means_of(rows, labels, centers, split=None):

@@ -95,6 +95,9 @@ class LargeScaleClusterer(FairClusterer):
     ``cluster_centers_``, and calls `_store_assignment`.
     """
 
+    #: Whether rows of float32 stay as they are; distances are float64 in any case.
+    _keeps_float32 = False
+
     __metadata_request__predict = {"sensitive_features": True}
     __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
 
@@ -267,7 +270,7 @@ class LargeScaleClusterer(FairClusterer):
             self._journal_of(source)
             X, columns = source.read(self.missing_groups)
             sensitive_features = as_table(columns, titles) if columns else None
-        X = check_rows(self, X)
+        X = check_rows(self, X, keep_float32=self._keeps_float32)
         if source is not None:
             set_feature_names(self, source.feature_names, X.shape[1])
         check_n_clusters(n_clusters, len(X))
@@ -320,7 +323,7 @@ class LargeScaleClusterer(FairClusterer):
                 f"X is a {type(X).__name__}, expected rows in memory. Pass new rows batch by "
                 "batch; write_labels writes the labels of the rows that were fitted."
             )
-        X = check_rows(self, X, reset=False)
+        X = check_rows(self, X, reset=False, keep_float32=self._keeps_float32)
         codes, extra = known_codes(
             self,
             sensitive_features,

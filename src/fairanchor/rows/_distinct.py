@@ -90,14 +90,13 @@ def distinct_rows(rows):
 
 
 def _hashes(rows):
-    bits = rows.X.view(np.uint64)
     hashes = np.empty(rows.n_rows, dtype=np.uint64)
-    rows.map(
-        lambda block, out: kernels.hash_rows(
-            bits[block.start : block.stop], block.group_codes, out
-        ),
-        [hashes],
-    )
+
+    def write(block, out):
+        bits = np.asarray(block.X, dtype=np.float64).view(np.uint64)
+        kernels.hash_rows(bits, block.group_codes, out)
+
+    rows.map(write, [hashes])
     return hashes
 
 

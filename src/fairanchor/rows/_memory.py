@@ -12,8 +12,6 @@ from fairanchor._sampling import split_by_code
 from fairanchor._shared_state import one_blas_thread
 
 BLOCK_ROWS = 8192
-# A few blocks of rows go in smaller ones, so that threads share them evenly.
-FEW_BLOCKS, FEW_BLOCK_ROWS = 8, 4096
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,11 @@ class Block:
     weights: np.ndarray
     start: int
     stop: int
+
+    def parts(self, n_rows):
+        """The same rows, so many at a time."""
+        for start in range(0, len(self.X), n_rows):
+            yield self.part(start, min(start + n_rows, len(self.X)))
 
     def part(self, start, stop):
         """Some of the rows, counted from the first."""
@@ -40,7 +43,7 @@ class MemoryRows:
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features), C-contiguous float64
+    X : ndarray of shape (n_rows, n_features), C-contiguous float64 or float32
     group_codes : ndarray of shape (n_rows,), dtype int64
     n_groups : int
     weights : ndarray of shape (n_rows,), or None
@@ -60,8 +63,7 @@ class MemoryRows:
         self.n_groups = n_groups
         self.n_jobs = n_jobs
         self.n_rows, self.n_features = X.shape
-        is_few = FEW_BLOCK_ROWS < self.n_rows <= FEW_BLOCKS * BLOCK_ROWS
-        self.block_rows = FEW_BLOCK_ROWS if is_few else BLOCK_ROWS
+        self.block_rows = BLOCK_ROWS
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
 
     @property
