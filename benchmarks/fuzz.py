@@ -712,7 +712,9 @@ def check_constraint(case, outcome, found):
         outcome.require(is_near.all() or found.is_filled, "not the floor or the ceiling", f"{text}")
     else:
         kind = "missed by a row or more"
-        if np.ptp(case.bounds[0].lower, axis=0).any() or np.ptp(case.bounds[0].upper, axis=0).any():
+        if any(
+            np.ptp(each, axis=0).any() for own in case.bounds for each in (own.lower, own.upper)
+        ):
             kind += ", bounds by cluster"
         outcome.require(missed < most, kind, f"{missed / unit:.6g} rows ({text})")
     error = ROUNDING_ERROR * max(unit, total)
@@ -753,7 +755,7 @@ def check_prices(case, outcome, found):
     reduced = away - prices
     slack = reduced[np.arange(len(away)), found.labels] - reduced.min(axis=1)
     scale = np.ptp(away, axis=1) + np.ptp(prices, axis=1)
-    most = ERROR_OF_PRICES * scale + 64 * UNIT_ROUNDOFF * np.abs(found.costs).max(axis=1)
+    most = ERROR_OF_PRICES * scale + 64 * UNIT_ROUNDOFF * np.abs(found.costs).max()
     if case.is_fit:
         most += roundoff(case, found)
     worst = int(np.argmax(slack - most))
@@ -828,7 +830,7 @@ def precise_error(case, found):
     """Of sums of costs: a little of what costs usually differ by, and rounding errors."""
     spreads = np.ptp(found.costs, axis=1)
     usual = np.minimum(spreads, 10.0 * np.median(spreads))
-    largest = np.abs(found.costs).max(axis=1).max()
+    largest = max(np.abs(found.costs).max(), 1e-3 * np.abs(found.prices).max())
     error = ERROR_OF_PRICES * float(case.weights @ usual)
     error += 64 * UNIT_ROUNDOFF * float(case.weights.sum() * largest)
     return error + (case.weights.sum() * roundoff(case, found) if case.is_fit else 0.0)

@@ -381,20 +381,41 @@ def test_predict_gives_the_labels_but_for_ties(estimator, tmp_path):
     assert np.count_nonzero(predicted != gathered(model)) <= 3
 
 
+BOUNDS = [
+    {"tolerance": 0.1},
+    {"fairness": FairnessTargets(upper=0.7, min_size=700, max_size=1_300)},
+    {"min_cluster_size": 900},
+]
+
+
 @pytest.mark.parametrize("estimator", [AnchorFairClustering(3), FairKMeans(3)])
+@pytest.mark.parametrize("parameters", BOUNDS)
+def test_bounds_hold_for_rows_in_files_with_the_labels_of_memory(estimator, parameters, stored):
+    X, groups, dataset = stored
+    model = clone(estimator).set_params(random_state=0, **parameters)
+    expected = clone(model).fit(X, sensitive_features=groups)
+    found = clone(model).fit(dataset, sensitive_features="g")
+    assert_array_equal(gathered(found), expected.labels_)
+    assert_array_equal(found.counts_, pd.crosstab(gathered(found), groups).to_numpy())
+    assert found.worst_violation_ == expected.worst_violation_ < 1
+    sizes = found.counts_.sum(axis=1)
+    if "fairness" in parameters:
+        assert 700 <= sizes.min() <= sizes.max() <= 1_300
+    if "min_cluster_size" in parameters:
+        assert sizes.min() >= 900
+
+
 @pytest.mark.parametrize(
-    ("parameters", "named"),
+    ("estimator", "named"),
     [
-        ({"tolerance": 0.1}, "tolerance"),
-        ({"fairness": FairnessTargets(min_size=5)}, "fairness=FairnessTargets"),
-        ({"attributes": "separate"}, "attributes='separate'"),
-        ({"min_cluster_size": 10}, "min_cluster_size"),
+        (AnchorFairClustering(3, attributes="separate"), "attributes='separate'"),
+        (FairKMeans(3, attributes="separate"), "attributes='separate'"),
+        (AnchorFairClustering(3, graph="reconstruction", tolerance=0.1), "tolerance=0.1"),
     ],
 )
-def test_what_needs_memory_raises_with_its_name(estimator, parameters, named, stored):
-    model = clone(estimator).set_params(**parameters)
+def test_what_needs_memory_raises_with_its_name(estimator, named, stored):
     with pytest.raises(ValueError, match=f"{named}.*3,000"):
-        model.fit(stored[2], sensitive_features="g")
+        clone(estimator).fit(stored[2], sensitive_features="g")
 
 
 # The verbs

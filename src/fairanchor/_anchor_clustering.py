@@ -365,8 +365,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
 
     def _needs_memory(self, graph):
         """What was asked for that needs all rows in memory at once, or None."""
-        if self._bounds_in_words() is not None:
+        if isinstance(graph, ReconstructionGraph) and self._bounds_in_words() is not None:
             return self._bounds_in_words()
+        if self._attributes_in_words() is not None:
+            return self._attributes_in_words()
         if self.assignment != "balanced":
             return f"assignment={self.assignment!r}"
         if isinstance(graph, ReconstructionGraph) and graph.solver != "newton":

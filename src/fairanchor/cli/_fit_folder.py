@@ -99,7 +99,6 @@ def fit_folder(folder, output, model, report, as_json, force, quiet, options):
     with cluster(options) as client:
         with run.step("read", f"Reading {show_source(folder)}"):
             files = learn_files(folder, options, client)
-            check_bounds(files, options)
             check_memory(files, options)
             if output is not None:
                 check_names([name for name, _ in files.parts])
@@ -238,20 +237,6 @@ def cluster(options):
         memory_limit="auto" if limit is None else limit // n_workers,
     ) as local, Client(local, set_as_default=False) as client:  # fmt: skip
         yield client
-
-
-def check_bounds(files, options):
-    """Raise an error for constraints that need all rows in memory, where they are in chunks."""
-    from fairanchor.rows import _chunks
-
-    if options["engine"] == "memory" or files.n_rows <= _chunks.CHUNK_ROWS:
-        return
-    for name in ("tolerance", "min_cluster_size"):
-        if options[name]:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} needs all rows in memory, and INPUT has "
-                f"{files.n_rows:,}: add --engine memory."
-            )
 
 
 def check_memory(files, options):

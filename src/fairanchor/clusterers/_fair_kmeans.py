@@ -263,7 +263,7 @@ default="population"
 
     def _fit(self, X, sensitive_features, sample_weight, before=None):
         check_request(self.fairness, self.tolerance, self.min_cluster_size)
-        needs_memory = self._bounds_in_words()
+        needs_memory = self._attributes_in_words()
         if before is not None:
             needs_memory = "A warm start"
         training = self._open_rows(X, sensitive_features, sample_weight, needs_memory=needs_memory)

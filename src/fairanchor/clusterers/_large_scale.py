@@ -248,6 +248,10 @@ class LargeScaleClusterer(FairClusterer):
             return f"min_cluster_size={self.min_cluster_size}"
         return None
 
+    def _attributes_in_words(self):
+        """The parameter that asks for attributes each by itself, or None."""
+        return "attributes='separate'" if self.attributes == "separate" else None
+
     def _open_rows(self, X, sensitive_features, sample_weight, *, needs_memory=None):
         """`TrainingRows` of what the user gave.
 
@@ -296,8 +300,7 @@ class LargeScaleClusterer(FairClusterer):
         if needs_memory is not None:
             raise ValueError(
                 f"{needs_memory} needs all rows in memory, and X has {source.n_rows:,} of them in "
-                "files or on a cluster. Rows in chunks take tolerance=0, a named fairness or a "
-                "table, and attributes='intersection'."
+                "files or on a cluster."
             )
         check_n_clusters(self.n_clusters or 1, source.n_rows)
         if sensitive_features is None:
