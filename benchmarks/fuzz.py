@@ -30,7 +30,7 @@ from fairanchor import FairKMeans, FairnessTargets, FairnessWarning, fair_assign
 # Calls of one seed are numbered from here.
 CALLS_PER_SEED = 1_000_000
 # Seconds of a call that are a failure, and after which it is given up.
-SLOW, GIVEN_UP = 10.0, 30.0
+SLOW, GIVEN_UP = 10.0, 15.0
 # Where the oracles that take long are asked.
 MOST_VARIABLES, MOST_ROWS_MATCHED = 400, 60
 SHARE_OF_PROGRAMS, SHARE_OF_MATCHINGS, SHARE_OF_FITS = 0.1, 0.2, 0.08

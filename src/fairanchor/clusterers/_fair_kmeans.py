@@ -53,9 +53,9 @@ class FairKMeans(LargeScaleClusterer):
         (or, with a tolerance,  (1 - tolerance) pi_r <= N[l, r] / N_l <= pi_r / (1 - tolerance))
 
     where N[l, r] counts group r in cluster l, N_l is the cluster's size and pi_r the group's
-    share of the data. Like k-means it finds a local optimum: the assignment step is
-    exact for its cluster sizes (a transportation problem per group), the sizes are those of
-    the cheapest proportional assignment, and a step is kept only if the cost falls.
+    share of the data. Like k-means it finds a local optimum. Steps share rows near a tie between
+    clusters, so that they satisfy the constraint in fractions; the labels of the last step are
+    whole, and optimal for its centres and their counts.
 
     Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
     and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
@@ -124,13 +124,13 @@ default="population"
     worst_violation_ : float
         By how many rows (how much weight) the worst cell misses what was asked for.
     lp_value_ : float
-        No labels that satisfy the constraint, fractional ones included, cost less for these
-        centres. ``inertia_ - lp_value_`` is at least what whole rows cost; it is negative where
-        labels gain by missing bounds by a part of a row. With a table of targets, the cost of
-        the labels, which are optimal.
+        Value of the linear program over fractional labels: no labels that satisfy the constraint
+        cost less for these centres. For very large programs (more than 400 constraints, or where
+        many rows are tied) it is a lower bound that is a few millionths below. ``inertia_ -
+        lp_value_`` is negative where labels gain by missing bounds by a part of a row.
     assignment_gap_ : float
-        ``inertia_ - lp_value_`` within bounds; otherwise the gap of the exact assignment with
-        the final cluster sizes, where zero proves the labels optimal.
+        Cost of the labels above the least that any labels with the same counts could cost; zero,
+        up to rounding errors, proves them optimal.
     attribute_groups_, attribute_counts_, attribute_violations_ : dict
         With ``attributes="separate"``, by the name of the column (or its number): its groups,
         rows in each cell, and rows by which its worst cell misses its bounds.
