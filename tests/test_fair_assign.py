@@ -770,3 +770,36 @@ def test_attributes_that_cannot_be_met_together_are_missed_by_the_least():
     assert_array_equal(np.bincount(result.labels), [4, 4])
     missed = [abs(columns[result.labels == 0, a].sum() - 2) for a in range(7)]
     assert result.worst_violation == max(missed) == 1
+
+
+# Costs that are not in memory
+
+
+@pytest.mark.parametrize("asked", [{}, {"tolerance": 0.2}])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_costs_on_disk_and_in_blocks_give_the_same_result(asked, dtype, tmp_path):
+    costs, group = make_instance(3, n=400)
+    costs = costs.astype(dtype)
+    mapped = np.lib.format.open_memmap(
+        tmp_path / "costs.npy", mode="w+", dtype=dtype, shape=costs.shape
+    )
+    mapped[:] = costs
+    expected = fair_assign(costs, sensitive_features=group, **asked)
+    for table in (mapped, lambda: iter(np.array_split(costs, 7))):
+        result = fair_assign(table, sensitive_features=group, **asked)
+        assert_array_equal(result.labels, expected.labels)
+        assert result.cost == expected.cost
+        assert_array_equal(result.dual_variables, expected.dual_variables)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([], "no block"),
+        ([np.zeros((2, 3)), np.zeros((2, 2))], "2 columns after blocks with 3"),
+        ([np.zeros((2, 3)), np.full((2, 3), np.nan)], "NaN in row 2 and column 0"),
+    ],
+)
+def test_blocks_that_make_no_table_raise(blocks, message):
+    with pytest.raises(ValueError, match=message):
+        fair_assign(lambda: iter(blocks), sensitive_features=np.zeros(4))

@@ -140,9 +140,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Dual variables of the labels: a row of group r is in the cluster with the least cost minus
         price (the largest soft label plus price, with ``graph="reconstruction"``).
     assignment_gap_ : float
-        Cost of the labels minus a lower bound on it; zero proves that they are optimal for these
-        counts. Within bounds: what the labels cost more than the linear program over fractional
-        labels, negative where they gain by missing bounds by a part of a row.
+        Cost of the labels above the least that any labels with the same counts could cost; zero,
+        up to rounding errors, proves them optimal.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Means of the clusters.
     inertia_ : float

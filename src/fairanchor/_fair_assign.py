@@ -1,6 +1,8 @@
 """The assignment engine as a function: any costs to labels that satisfy a constraint."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -8,13 +10,12 @@ from sklearn.utils.validation import check_array
 from fairanchor._attributes import Attributes
 from fairanchor._constraint import check_request, constraint_of
 from fairanchor._groups import check_groups
-from fairanchor._scaling import power_of_two_scale
+from fairanchor._scaling import largest_value, scale_of_largest
 from fairanchor._shared_state import with_one_blas_thread
 from fairanchor._sklearn_compat import check_weights
 from fairanchor.assignment._engine import assign
 from fairanchor.assignment._limit_rule import proportional_rule
 from fairanchor.assignment._share_limits import check_tolerance
-from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.clusterers._base import count_cells
 from fairanchor.rows import MemoryRows
 
@@ -61,6 +62,72 @@ class FairAssignment:
         return self.cost - self.lp_value
 
 
+@dataclass(frozen=True)
+class _TableCosts:
+    """Costs of rows in a table, from each row's least cost.
+
+    What is common to all clusters decides nothing, but takes digits from what does.
+    """
+
+    table: np.ndarray
+    scale: float = 1.0
+    takes_long = False
+
+    @property
+    def n_clusters(self):
+        return self.table.shape[1]
+
+    def read(self, block):
+        """Costs of a block's rows as they are."""
+        numbers = block.X[:, 0].astype(np.int64)
+        is_run = len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers)
+        own = self.table[numbers[0] : numbers[-1] + 1] if is_run else self.table[numbers]
+        return np.asarray(own, dtype=np.float64)
+
+    def write(self, block, out):
+        """Write the costs of a block."""
+        own = self.read(block)
+        np.subtract(own, own.min(axis=1, keepdims=True), out=out)
+        out *= self.scale
+
+
+def _survey(rows, costs):
+    """Largest absolute cost, and the weighted sum of the rows' least costs."""
+
+    def look(block):
+        own = costs.read(block)
+        if not np.isfinite(own).all():
+            i, l = np.argwhere(~np.isfinite(own))[0]
+            what = "NaN" if np.isnan(own[i, l]) else "infinity"
+            raise ValueError(
+                f"costs contains {what} in row {block.start + i} and column {l}, expected "
+                "finite numbers. A large cost keeps a row out of a cluster."
+            )
+        return largest_value(own), float(block.weights @ own.min(axis=1))
+
+    found = list(rows.sweep(look))
+    return max(largest for largest, _ in found), sum(common for _, common in found)
+
+
+def _spooled(blocks, path):
+    """Blocks of consecutive rows as one memory-mapped array."""
+    n_rows, n_clusters = 0, None
+    with path.open("wb") as file:
+        for block in blocks:
+            block = check_array(block, dtype=np.float64, order="C", ensure_all_finite=False)
+            if n_clusters not in (None, block.shape[1]):
+                raise ValueError(
+                    f"costs gave a block with {block.shape[1]} columns after blocks with "
+                    f"{n_clusters}: expected as many in each, one for every cluster."
+                )
+            n_clusters = block.shape[1]
+            n_rows += len(block)
+            block.tofile(file)
+    if n_rows == 0:
+        raise ValueError("costs gave no block, expected at least one.")
+    return np.memmap(path, dtype=np.float64, mode="r", shape=(n_rows, n_clusters))
+
+
 @with_one_blas_thread
 def fair_assign(
     costs,
@@ -80,8 +147,10 @@ def fair_assign(
 
     Parameters
     ----------
-    costs : array-like of shape (n_samples, n_clusters)
-        Cost of each row in each cluster; finite.
+    costs : array-like of shape (n_samples, n_clusters), or callable
+        Cost of each row in each cluster; finite. A memory-mapped array stays on disk. A function
+        without arguments that returns an iterator over blocks of consecutive rows is called once,
+        and the blocks are kept in a temporary file.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), default=None
         Group of each row. None is one group: only sizes can be constrained then.
     fairness : "population", array of shape (n_clusters, n_groups), or FairnessTargets, \
@@ -116,12 +185,34 @@ default="population"
     >>> result.cost
     2.0
     """
-    costs = check_array(costs, dtype=np.float64, order="C", input_name="costs")
-    n_clusters = costs.shape[1]
     check_tolerance(tolerance)
     check_request(fairness, tolerance, None)
     if attributes not in ("intersection", "separate"):
         raise ValueError(f"attributes={attributes!r} should be 'intersection' or 'separate'.")
+    if callable(costs):
+        with TemporaryDirectory(prefix="fairanchor-") as folder:
+            costs = _spooled(costs(), Path(folder) / "costs")
+            try:
+                return _assigned(costs, sensitive_features, fairness, tolerance, attributes,
+                                 sample_weight, n_jobs)  # fmt: skip
+            finally:
+                del costs  # before the file, which some systems keep while it is mapped
+    if not isinstance(costs, np.memmap):
+        costs = check_array(
+            costs, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="costs"
+        )
+    return _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample_weight,
+                     n_jobs)  # fmt: skip
+
+
+def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample_weight, n_jobs):
+    """`fair_assign` of a table that need not be in memory."""
+    if costs.ndim != 2 or min(costs.shape) == 0:
+        raise ValueError(
+            f"costs has shape {costs.shape}, expected (n_samples, n_clusters) with at least one of "
+            "each."
+        )
+    n_clusters = costs.shape[1]
     if sensitive_features is None:
         sensitive_features = np.zeros(len(costs), dtype=np.int64)
     groups = check_groups(sensitive_features, len(costs))
@@ -129,17 +220,18 @@ default="population"
     if weights is not None and np.ptp(weights) == 0.0:
         # Equal weights are counts in another unit, and counts can be met exactly.
         weights, unit = None, float(weights[0])
-    # What is common to all clusters decides nothing, but takes digits from what does.
-    least = costs.min(axis=1, keepdims=True)
-    scale = power_of_two_scale(costs)
-    rows = MemoryRows(
-        (costs - least) * scale, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs
-    )
+    # The features of a row are its number, by which its costs are found.
+    numbers = np.arange(len(costs), dtype=np.float64)[:, None]
+    rows = MemoryRows(numbers, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs)
+    known = _TableCosts(costs)
+    largest, common = _survey(rows, known)
+    scale = scale_of_largest(largest)
+    known = _TableCosts(costs, scale)
     columns = Attributes.of(sensitive_features, groups) if attributes == "separate" else None
     constraint = constraint_of(
         fairness, tolerance, columns, groups, rows, n_clusters, empty=True, unit=unit
     )
-    found = assign(rows, KnownCosts(n_clusters), constraint)
+    found = assign(rows, known, constraint)
     labels = found.labels(rows)
     counts = count_cells(labels, groups.codes, n_clusters, groups.n_groups, weights)
     missed = float(np.abs(counts - found.targets).max())
@@ -147,7 +239,6 @@ default="population"
         rule = constraint.rule or proportional_rule(rows.group_sizes, n_clusters, 0.0)
         missed = max(rule.violations(counts))
     cost = float(rows.weights @ costs[np.arange(len(costs)), labels])
-    common = float(rows.weights @ least[:, 0])
     return FairAssignment(
         labels=labels,
         groups=groups.public_names,
