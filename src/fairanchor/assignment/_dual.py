@@ -32,6 +32,8 @@ WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first: they have far to go.
 START_ROWS = 2_000
 MAX_STEPS, MAX_SWEEPS = 30, 12
+# A band with more candidates is not widened: prices go on from where they came to.
+MOST_ENTRIES = 2**22
 # Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
 OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
 
@@ -64,11 +66,6 @@ class Dual:
     swept: Swept
     shares: np.ndarray
     bound: float
-
-    def cost(self):
-        """Cost of the shares, which meet the limits nearly."""
-        entries = self.shares * np.repeat(self.swept.band.weights, np.diff(self.swept.band.first))
-        return self.swept.clear_cost + float(entries @ self.swept.band.costs)
 
 
 def solve_dual(
@@ -169,7 +166,8 @@ class _Search:
             state = search.maximise(temperature, reach)
             if state < 0 and n_sweeps < MAX_SWEEPS:
                 n_sweeps += 1
-                reach *= WIDENING
+                if len(search.swept.band.costs) <= MOST_ENTRIES:
+                    reach *= WIDENING
                 if n_sweeps % 3 == 0:
                     temperature *= COOLING
                 search = _Band(self, search.multipliers, kernels.NEGLIGIBLE * temperature + reach)
