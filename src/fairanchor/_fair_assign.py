@@ -245,6 +245,7 @@ def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample
         counts=groups.to_public(counts) if unit == 1.0 else groups.to_public(counts) * unit,
         dual_variables=groups.to_public(-found.prices / scale),
         cost=cost * unit,
-        lp_value=(found.lp_value / scale + common) * unit,
+        # Costs from each row's least one are not negative.
+        lp_value=(max(found.lp_value, 0.0) / scale + common) * unit,
         worst_violation=missed * unit,
     )

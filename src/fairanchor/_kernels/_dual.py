@@ -22,6 +22,7 @@ MAX_PRODUCTS, RESIDUAL = 40, 0.03
 # step that is accepted.
 FIRST_RADIUS = 4.0
 SHRINK, MAX_TRIALS = 0.3, 8
+ROUNDING_ERROR = 1e-12
 
 
 class Band(NamedTuple):
@@ -54,7 +55,7 @@ class Mixed(NamedTuple):
     """Rows with more than one share: places of the cells, and the shares, one row after another.
 
     Shares ``first[k]:first[k + 1]`` are of row k. For every cell, ``bends`` has the sum of
-    ``weight * share * (1 - share)``.
+    ``weight * share * (1 - share)``; ``value`` is that of all rows in the smoothed dual.
     """
 
     first: np.ndarray
@@ -62,6 +63,7 @@ class Mixed(NamedTuple):
     shares: np.ndarray
     weights: np.ndarray
     bends: np.ndarray
+    value: np.ndarray
 
 
 @njit(**INNER)
@@ -99,8 +101,10 @@ def soften(band, clear, prices, n_groups, temperature, shares, mixed, mass):
 
     Returns the number of rows with more than one share, which are written to ``mixed``.
     """
+    value = 0.0
     for place in range(len(mass)):
         mass[place] = clear[place]
+        value += clear[place] * prices[place]
         mixed.bends[place] = 0.0
     nothing, coldness = NEGLIGIBLE * temperature, 1.0 / temperature
     n_mixed, n_places = 0, 0
@@ -120,12 +124,14 @@ def soften(band, clear, prices, n_groups, temperature, shares, mixed, mass):
                 shares[e] = 0.0
             shares[best] = 1.0
             mass[band.clusters[best] * n_groups + r] += w
+            value += w * lowest
             continue
         total = 0.0
         for e in range(start, stop):
             behind = shares[e] - lowest
             shares[e] = np.exp(-behind * coldness) if behind < nothing else 0.0
             total += shares[e]
+        value += w * (lowest - temperature * np.log(total))
         mixed.first[n_mixed] = n_places
         mixed.weights[n_mixed] = w
         n_mixed += 1
@@ -139,6 +145,7 @@ def soften(band, clear, prices, n_groups, temperature, shares, mixed, mass):
                 mixed.shares[n_places] = shares[e]
                 n_places += 1
     mixed.first[n_mixed] = n_places
+    mixed.value[0] = value
     return n_mixed
 
 
@@ -259,12 +266,13 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
     mixed = Mixed(
         np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int64),
         np.empty(n_entries), np.empty(len(band.first)), np.empty(n_cells),
+        np.empty(1),
     )  # fmt: skip
     prices, slope, trial_slope = np.empty(n_cells), np.empty(n_limits), np.empty(n_limits)
     ridge, step, trial = np.empty(n_limits), np.empty(n_limits), np.empty(n_limits)
     is_free = np.empty(n_limits, dtype=np.int64)
     radius, length, gain = FIRST_RADIUS * temperature, 0.0, 0.0
-    n_steps, n_trials, blocked = 0, 0, False
+    n_steps, n_trials, blocked, value, trial_value = 0, 0, False, -np.inf, 0.0
     for j in range(n_limits):
         trial[j] = multipliers[j]
     while True:
@@ -274,12 +282,18 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
         if not is_beyond:
             n_mixed = soften(band, clear, prices, n_groups, temperature, shares, mixed, mass)
             write_taken(limits, mass, n_groups, trial_slope)
+            trial_value = mixed.value[0]
             for j in range(n_limits):
                 trial_slope[j] -= limits.right[j]
                 after += (trial[j] - multipliers[j]) * trial_slope[j]
+                trial_value -= trial[j] * limits.right[j]
         blocked |= is_beyond
-        # The dual is concave: where its slope along the step has not turned round, it rose.
-        if is_beyond or after < -0.5 * gain:
+        # The dual is concave: where its slope along the step has not turned round, it rose, and
+        # where it has a little, it is no worse than rounding errors let it seem.
+        is_worse = after < -0.5 * gain
+        if after < 0.0 and trial_value < value - ROUNDING_ERROR * abs(value):
+            is_worse = True
+        if is_beyond or is_worse:
             n_trials += 1
             length *= SHRINK
             if n_trials == MAX_TRIALS:  # back to where it was, and then with more care
@@ -295,7 +309,7 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
             radius *= 2.0
         elif length > 0.0:
             radius = length * radius if length * radius > temperature else temperature
-        is_met = True
+        is_met, value = True, trial_value
         for j in range(n_limits):
             multipliers[j], slope[j] = trial[j], trial_slope[j]
             is_free[j] = 1 if limits.is_equal[j] or multipliers[j] > 0.0 or slope[j] > 0.0 else 0

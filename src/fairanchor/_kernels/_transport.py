@@ -11,8 +11,6 @@ from numba import njit
 from fairanchor._kernels import INNER, LEAN
 
 NONE = -1
-# A piece of a row that is smaller than this is a rounding error, and moves with the rest.
-CRUMB = 1e-12
 
 
 @njit(**INNER)
@@ -136,34 +134,25 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
     prices : ndarray of shape (n_clusters,)
         Raised where that moves rows away.
     slack : float
-        Weight that need not be moved.
+        Weight that need not be moved, and rests of rows that move with the others.
     n_more : int
-        Candidates of rows whose weight can be divided.
+        Room for rows that are in several clusters, in candidates.
 
     Returns
     -------
-    row_of, at : ndarray
-        Row and entry of every piece; a row whose weight is divided has several.
-    piece_weights : ndarray
-    n_pieces : int
+    weight_at : ndarray of shape (n_entries,)
+        What every row weighs at each of its candidates.
     state : int
         1 if the totals are met, 0 if the candidates do not suffice, -1 if ``n_more`` does not.
     """
     n_clusters, n_rows, n_entries = len(totals), len(weights), len(clusters)
-    # A piece of a row has a node for each candidate, in the heap of its cluster's edge to it.
-    room = n_entries + n_more
-    row_of, at = (
-        np.empty(n_rows + n_more, dtype=np.int64),
-        np.empty(n_rows + n_more, dtype=np.int64),
-    )
-    piece_weights, node_of = np.empty(n_rows + n_more), np.empty(n_rows + n_more, dtype=np.int64)
-    entry_of, piece_of, keys = (
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int64),
-        np.empty(room),
-    )
-    child, following = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    previous = np.empty(room, dtype=np.int64)
+    # Where a row is, at an entry, it has a node for each candidate, in the heap of the edge to it.
+    room, n_nodes = n_entries + n_more, n_entries
+    weight_at, nodes_of = np.empty(n_entries), np.empty(n_entries, dtype=np.int64)
+    row_of = np.empty(n_entries, dtype=np.int64)
+    source_of, target_of = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    keys, child = np.empty(room), np.empty(room, dtype=np.int64)
+    following, previous = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     for node in range(room):
         child[node] = following[node] = previous[node] = NONE
     # Edges by ``l * n_clusters + m``; those of l that have ever had a row are listed.
@@ -175,12 +164,11 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
         degrees[l] = 0
     for edge in range(n_clusters * n_clusters):
         roots[edge], is_listed[edge] = NONE, 0
-    n_pieces, n_nodes = n_rows, n_entries
     for i in range(n_rows):
-        row_of[i], at[i], piece_weights[i], node_of[i] = i, own[i], weights[i], first[i]
         l = clusters[own[i]]
         for e in range(first[i], first[i + 1]):
-            entry_of[e], piece_of[e] = e, i
+            weight_at[e], nodes_of[e], row_of[e] = 0.0, NONE, i
+            source_of[e], target_of[e] = own[i], e
             m = clusters[e]
             if m == l:
                 continue
@@ -191,6 +179,7 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
                 degrees[l] += 1
                 is_listed[edge] = 1
             roots[edge] = _meld(roots[edge], e, keys, child, following, previous)
+        weight_at[own[i]], nodes_of[own[i]] = weights[i], first[i]
     distance, arrived = np.empty(n_clusters), np.empty(n_clusters, dtype=np.int64)
     is_final = np.empty(n_clusters, dtype=np.int64)
     heap, position = np.empty(n_clusters, dtype=np.int64), np.empty(n_clusters, dtype=np.int64)
@@ -206,7 +195,7 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
             elif totals[l] - load[l] > slack:
                 is_short = True
         if size == 0 or not is_short:
-            return row_of, at, piece_weights, n_pieces, 1
+            return weight_at, 1
         goal = -1
         while size > 0:
             l = heap[0]
@@ -229,7 +218,7 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
                     distance[m], arrived[m] = away, l
                     _sift(heap, position[m], distance, position)
         if goal == -1:
-            return row_of, at, piece_weights, n_pieces, 0
+            return weight_at, 0
         for l in range(n_clusters):
             if distance[l] < distance[goal]:
                 prices[l] += distance[goal] - distance[l]
@@ -237,7 +226,7 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
         while arrived[m] != NONE:
             l = arrived[m]
             path[n_path] = roots[l * n_clusters + m]
-            weight = piece_weights[piece_of[path[n_path]]]
+            weight = weight_at[source_of[path[n_path]]]
             amount = weight if weight < amount else amount
             n_path += 1
             m = l
@@ -245,37 +234,38 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
         load[m] -= amount
         load[goal] += amount
         for k in range(n_path):
-            piece, entry = piece_of[path[k]], entry_of[path[k]]
-            i = row_of[piece]
-            start, stop = first[i], first[i + 1]
-            if piece_weights[piece] - amount > CRUMB * weights[i]:
-                # The rest stays where it is; what moves is a piece of its own.
-                if n_pieces == n_rows + n_more or n_nodes + stop - start > room:
-                    return row_of, at, piece_weights, n_pieces, -1
-                piece_weights[piece] -= amount
-                piece = n_pieces
-                row_of[piece], piece_weights[piece], node_of[piece] = i, amount, n_nodes
-                for e in range(start, stop):
-                    entry_of[n_nodes], piece_of[n_nodes] = e, piece
-                    n_nodes += 1
-                n_pieces += 1
+            source, target = source_of[path[k]], target_of[path[k]]
+            start, stop = first[row_of[source]], first[row_of[source] + 1]
+            moved = amount
+            if weight_at[source] - amount > slack:
+                weight_at[source] -= amount
             else:
-                l = clusters[at[piece]]
+                moved = weight_at[source]
+                weight_at[source] = 0.0
+                l = clusters[source]
                 for e in range(start, stop):
-                    m = clusters[e]
-                    if m != l:
-                        node, edge = node_of[piece] + e - start, l * n_clusters + m
+                    if e != source:
+                        node, edge = nodes_of[source] + e - start, l * n_clusters + clusters[e]
                         roots[edge] = _remove(roots[edge], node, keys, child, following, previous)
-            at[piece] = entry
-            l = clusters[entry]
-            for e in range(start, stop):
-                m, node = clusters[e], node_of[piece] + e - start
-                if m == l:
-                    continue
-                keys[node] = costs[e] - costs[entry]
-                edge = l * n_clusters + m
-                if is_listed[edge] == 0:
-                    listed[l * n_clusters + degrees[l]] = m
-                    degrees[l] += 1
-                    is_listed[edge] = 1
-                roots[edge] = _meld(roots[edge], node, keys, child, following, previous)
+            if weight_at[target] == 0.0:
+                if nodes_of[target] == NONE:
+                    if n_nodes + stop - start > room:
+                        return weight_at, -1
+                    nodes_of[target] = n_nodes
+                    n_nodes += stop - start
+                l = clusters[target]
+                for e in range(start, stop):
+                    if e == target:
+                        continue
+                    node, edge = nodes_of[target] + e - start, l * n_clusters + clusters[e]
+                    keys[node], source_of[node], target_of[node] = (
+                        costs[e] - costs[target],
+                        target,
+                        e,
+                    )
+                    if is_listed[edge] == 0:
+                        listed[l * n_clusters + degrees[l]] = clusters[e]
+                        degrees[l] += 1
+                        is_listed[edge] = 1
+                    roots[edge] = _meld(roots[edge], node, keys, child, following, previous)
+            weight_at[target] += moved

@@ -116,8 +116,10 @@ def typical_gaps(rows, costs):
     two = np.partition(table, 1, axis=1)[:, :2]
     differences = two[:, 1] - two[:, 0]
     counted = (differences > 0) & (few.weights > 0)
-    if not counted.any():  # every row is tied: any scale will do
-        return 1.0, 1.0
+    if not counted.any():  # every row is tied between its two best
+        regrets = table - two[:, :1]
+        typical = float(np.median(regrets[regrets > 0])) if (regrets > 0).any() else 1.0
+        return typical, typical
     mean = float(np.average(differences[counted], weights=few.weights[counted]))
     return mean, float(np.median(differences[counted]))
 

@@ -167,21 +167,21 @@ def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
     constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
     dual = solve_dual(rows, costs, constraints, start=start, sample=sample)
     whole = not rows.is_weighted
-    if constraint.targets is not None:
-        targets, program = constraint.targets, None
-        totals = round_targets(targets, rows.group_sizes, whole=whole)
-    else:
+    if constraint.targets is None:
         program = solve_program(rows, costs, constraints, dual)
         targets, totals = _chosen_table(rows, constraint, dual, program, min_size)
+    else:
+        targets = constraint.targets
+        totals = round_targets(targets, rows.group_sizes, whole=whole)
+        # Whole targets are met, by labels that are optimal: they need no other proof.
+        is_met = whole and np.array_equal(totals, targets)
+        program = None if is_met else solve_program(rows, costs, constraints, dual)
     prices = dual.prices if program is None else constraints.prices(program.multipliers)
     moved = transport(rows, costs, totals, prices, WIDTH * dual.temperature)
+    cost = moved.cost()
     if program is None:
-        # The labels are optimal for the rounded table; the program has the table as it is.
-        value = moved.value() - float((moved.prices * targets).sum())
-        return Assignment(costs, moved, targets, totals, moved.cost(), value, dual.multipliers)
-    return Assignment(
-        costs, moved, targets, totals, moved.cost(), program.value, program.multipliers
-    )
+        return Assignment(costs, moved, targets, totals, cost, cost, dual.multipliers)
+    return Assignment(costs, moved, targets, totals, cost, program.value, program.multipliers)
 
 
 def labels_with_totals(rows, costs, totals):

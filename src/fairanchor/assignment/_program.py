@@ -19,6 +19,8 @@ ROWS_PER_LIMIT, MORE_ROWS = 10, 200
 # Larger programs take longer than a certificate is worth; the dual's bound has to do for them.
 MOST_LIMITS, MOST_ENTRIES = 400, 6_000
 WIDENING, MAX_ROUNDS = 4.0, 8
+# The same for tables with so few costs.
+SMALL_TABLE, MOST_LIMITS_OF_SMALL, WIDENING_OF_SMALL = 20_000, 2_000, 64.0
 # Of a value: rounding errors, and those of the solver.
 ERROR = 1e-8
 # Of a row: less than this is nothing.
@@ -68,8 +70,11 @@ def solve_program(rows, costs, constraints, dual):
     n_limits = constraints.n_limits
     if n_limits == 0:
         return Program(dual.multipliers, dual.bound, dual.mass, True)
-    if n_limits > MOST_LIMITS:
+    is_small = rows.n_rows * len(dual.prices) <= SMALL_TABLE
+    if n_limits > (MOST_LIMITS_OF_SMALL if is_small else MOST_LIMITS):
         return best
+    # Few rows can be outliers, whose prices are far away.
+    widening = WIDENING_OF_SMALL if is_small else WIDENING
     multipliers = dual.multipliers
     widths = np.full(rows.n_groups, _first_width(rows, dual, n_limits))
     for _ in range(MAX_ROUNDS):
@@ -92,7 +97,7 @@ def solve_program(rows, costs, constraints, dual):
         if not is_short.any() and cost - best.value <= ERROR * max(abs(cost), abs(best.value)):
             return replace(best, table=table, is_exact=True)
         multipliers = best.multipliers
-        widths = np.where(is_short | ~is_short.any(), WIDENING, 1.0) * widths
+        widths = np.where(is_short | ~is_short.any(), widening, 1.0) * widths
     return best
 
 

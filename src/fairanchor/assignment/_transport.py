@@ -209,21 +209,20 @@ class _Group:
 
     def _send(self, own, load, prices, slack):
         """Pieces of rows, their weights, and whether they meet the totals."""
-        # Only rows that weigh more than others can be divided.
-        is_even = len(self.weights) == 0 or np.ptp(self.weights) == 0.0
-        n_more = 0 if is_even else max(1_000, len(self.costs) // 4)
+        n_more = len(self.costs)
         while True:
             rest, changed = load.copy(), prices.copy()
-            row_of, at, weights, n_pieces, state = kernels.send_excess(
+            weight_at, state = kernels.send_excess(
                 self.first, self.clusters, self.costs, self.weights, own, rest,
                 self.totals.astype(np.float64), changed, slack, n_more,
             )  # fmt: skip
             if state >= 0:
                 break
-            n_more = max(1_000, 4 * n_more)
+            n_more *= 4
         prices[:] = changed
-        pieces = np.column_stack([row_of[:n_pieces], self.clusters[at[:n_pieces]]])
-        return pieces, weights[:n_pieces], state == 1
+        places = np.flatnonzero(weight_at > 0.0)
+        rows = np.searchsorted(self.first, places, side="right") - 1
+        return np.column_stack([rows, self.clusters[places]]), weight_at[places], state == 1
 
     def _part(self, chosen):
         """Some of the rows."""
@@ -287,7 +286,7 @@ class _Group:
         roots = np.arange(min(n_clusters, MAX_ROOTS)) * n_clusters // min(n_clusters, MAX_ROOTS)
         farthest = self.width
         if farthest == np.inf:
-            farthest = 1.0 + 2.0 * np.ptp(self.costs) if len(self.costs) else 1.0
+            farthest = (2.0 * np.ptp(self.costs) if len(self.costs) else 0.0) or 1.0
         away = np.minimum(dijkstra(graph, indices=roots), farthest)
         back = np.minimum(dijkstra(graph.T.tocsr(), indices=roots), farthest)
         return (back - away).mean(axis=0) / 2.0

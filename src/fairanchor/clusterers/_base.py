@@ -174,11 +174,12 @@ def count_cells(labels, group_codes, n_clusters, n_groups, weights=None):
     return counts.reshape(n_clusters, n_groups)
 
 
-def fill_empty_clusters(X, labels, n_clusters):
+def fill_empty_clusters(X, labels, n_clusters, may_be_empty=None):
     """Labels in which every one of ``n_clusters`` clusters has a row.
 
     As long as a cluster is empty it takes, from the cluster with most rows, the row
-    farthest from that cluster's mean (the lowest index on ties).
+    farthest from that cluster's mean (the lowest index on ties). ``may_be_empty`` tells which
+    ones stay as they are.
 
     Returns
     -------
@@ -189,7 +190,7 @@ def fill_empty_clusters(X, labels, n_clusters):
     """
     labels = np.array(labels, dtype=np.int32)
     sizes = np.bincount(labels, minlength=n_clusters)
-    empty = np.flatnonzero(sizes == 0)
+    empty = np.flatnonzero((sizes == 0) if may_be_empty is None else (sizes == 0) & ~may_be_empty)
     for cluster in empty:
         members = np.flatnonzero(labels == np.argmax(sizes))
         distance = ((X[members] - X[members].mean(axis=0)) ** 2).sum(axis=1)

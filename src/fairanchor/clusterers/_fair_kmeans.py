@@ -295,7 +295,7 @@ default="population"
         self.cluster_centers_ = best.centers / training.length
         # The cost of rows that are their own centres can be a zero with a sign.
         self.inertia_ = cost * unit + 0.0
-        self.lp_value_ = best.assignment.lp_value * unit + 0.0
+        self.lp_value_ = max(best.assignment.lp_value, 0.0) * unit
         self.cost_path_ = np.array(best.cost_path) * unit + 0.0
         self.n_iter_, self.converged_ = best.n_iter, best.converged
         self._store_assignment(training, best.assignment, labels, constraint)
@@ -417,7 +417,7 @@ default="population"
         if not empty.any():
             return labels, best.cost
         why = _why_empty(rows, self.n_clusters, best.assignment.targets[empty])
-        labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters)
+        labels, n_filled = fill_empty_clusters(rows.X, labels, self.n_clusters, ~empty)
         warnings.warn(
             f"{n_filled} of {self.n_clusters} clusters were left without a row, because {why}; "
             "each took the row farthest from the mean of the largest cluster, off its target.",

@@ -168,15 +168,16 @@ class FairLloyd:
         best, path, n_moves, converged = None, [], 0, False
         while True:
             step = self._dual(rows, centers, multipliers, sample, gaps)
-            converged = best is not None and step.bound >= best.cost * (1.0 - self.tol)
-            if best is None or step.bound < best.cost:
-                best = Start(centers, step.bound, step.multipliers)
-                path.append(step.bound)
+            cost = max(step.bound, 0.0)
+            converged = best is not None and cost >= best.cost * (1.0 - self.tol)
+            if best is None or cost < best.cost:
+                best = Start(centers, cost, step.multipliers)
+                path.append(cost)
             if converged or n_moves == self.max_iter:
                 break
             means, multipliers = _means(rows, step, centers), step.multipliers
             n_moves += 1
-            if is_settled(step.mass.sum(axis=1), means - centers, step.bound, self.tol):
+            if is_settled(step.mass.sum(axis=1), means - centers, cost, self.tol):
                 converged = True
                 break
             centers = means
