@@ -75,27 +75,9 @@ class CellConstraints:
         is_size[limits] = False
         return np.where(is_size, cells.sum(), weights)
 
-    @cached_property
-    def dense(self):
-        """Coefficients when sizes are written as sums of cells; kept, as it is used often."""
-        n_clusters, n_groups = self.shape
-        matrix = np.zeros((self.n_limits, n_clusters, n_groups))
-        limits, places, values = self.of_sizes
-        np.add.at(matrix, (limits, places), values[:, None])
-        matrix = matrix.reshape(self.n_limits, n_clusters * n_groups)
-        limits, places, values = self.of_cells
-        np.add.at(matrix, (limits, places), values)
-        return matrix
-
-    @cached_property
-    def by_group(self):
-        """The same for each group: an array of shape (n_groups, n_limits, n_clusters)."""
-        by_cell = self.dense.reshape(self.n_limits, *self.shape)
-        return np.ascontiguousarray(by_cell.transpose(2, 0, 1))
-
     @property
     def matrix(self):
-        """The same as a sparse matrix."""
+        """Coefficients when sizes are written as sums of cells, as a sparse matrix."""
         n_clusters, n_groups = self.shape
         sums = sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups)), format="csr")
         of_cells = self._sparse(self.of_cells, n_clusters * n_groups)

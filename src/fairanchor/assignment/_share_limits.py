@@ -59,17 +59,6 @@ class ShareLimits:
         """Cells whose share is fixed."""
         return self.upper - self.lower <= SAME_SHARE
 
-    def allow_proportions(self, group_sizes):
-        """Whether clusters that all mirror groups of these sizes are within the limits."""
-        total = float(np.sum(group_sizes))
-        shares = np.asarray(group_sizes) / total
-        is_within = (self.lower <= shares + SAME_SHARE) & (shares <= self.upper + SAME_SHARE)
-        return bool(
-            is_within.all()
-            and (self.least <= self.greatest).all()
-            and self.least.sum() <= total <= self.greatest.sum()
-        )
-
     def in_whole_rows(self):
         """The same limits with sizes that are whole numbers."""
         return replace(
@@ -160,16 +149,6 @@ class LimitRows:
             own = self.place[:, 0] == a
             np.add.at(table, (self.place[own, 1], self.place[own, 2]), net[own])
         return tables
-
-    def from_tables(self, tables):
-        """Multipliers whose net values are these where there are such limits."""
-        multipliers = np.zeros(len(self.sign))
-        for a, table in enumerate(tables, start=-1):
-            own = self.place[:, 0] == a
-            net = table[self.place[own, 1], self.place[own, 2]]
-            sign = self.sign[own]
-            multipliers[own] = np.where(sign == 0, net, np.maximum(sign * net, 0.0))
-        return multipliers
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from fairanchor.rows._distinct import DistinctRows, distinct_rows
 from fairanchor.rows._memory import BLOCK_ROWS, Block, MemoryRows, map_in_threads
 from fairanchor.rows._stand_in import (
     draw_for_samples,
-    in_whole_rows,
     samples_of_drawn,
     stand_in_samples,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "MemoryRows",
     "distinct_rows",
     "draw_for_samples",
-    "in_whole_rows",
     "map_in_threads",
     "samples_of_drawn",
     "stand_in_samples",

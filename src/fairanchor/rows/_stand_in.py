@@ -81,24 +81,6 @@ def samples_of_drawn(rows, drawn, *, least_rows):
     return samples[::-1]
 
 
-def in_whole_rows(sample):
-    """The sample with weights rounded to numbers of copies, at least one each.
-
-    Whole numbers can be moved about without leaving crumbs: programs on them are as fast as
-    those on single rows. What rounding changes is less than what a sample leaves open.
-    """
-    n_units = np.maximum(
-        np.bincount(sample.group_codes, minlength=sample.n_groups),
-        SAMPLE_ROWS[0] // sample.n_groups,
-    )
-    per_unit = ratio(n_units.astype(np.float64), sample.group_sizes)
-    copies = np.maximum(np.rint(sample.weights * per_unit[sample.group_codes]), 1.0)
-    return MemoryRows(
-        sample.X, sample.group_codes, sample.n_groups, weights=copies, copies=True,
-        n_jobs=sample.n_jobs,
-    )  # fmt: skip
-
-
 def _rows_per_group(rows, n_sample, least_rows):
     return max(max(n_sample, least_rows) // rows.n_groups + 1, LEAST_ROWS_PER_GROUP)
 
