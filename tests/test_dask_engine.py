@@ -251,7 +251,7 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
         pass
 
     def stop(title, done, n_chunks):
-        if (title, done) == ("prices", 2):
+        if (title, done) == ("sweep", 2):
             raise Stopped
 
     begun = FileTable(dataset, checkpoint=partial(Journal, tmp_path), progress=stop)

@@ -96,7 +96,7 @@ from fairanchor.rows._journal import Journal
 from fairanchor.rows._open import FileTable
 
 def progress(title, done, n_chunks):
-    if (title, done) == ("labels", 2):
+    if (title, done) == ("sweep", 2):
         os.kill(os.getpid(), signal.SIGKILL)
 
 _chunks.CHUNK_ROWS = {chunk_rows}
@@ -124,7 +124,7 @@ def test_a_killed_driver_of_a_cluster_goes_on_to_the_same_labels(client, folder,
     found = clone(MODEL).fit(table, sensitive_features="g")
     assert_array_equal(gathered(found), expected_labels(frame))
     assert "anchor graph" not in titles
-    assert "labels" in titles
+    assert "sweep" in titles
 
 
 def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):

@@ -51,7 +51,8 @@ class Chunk:
         # What a cluster knows of its memory. It asks once, before there are any costs.
         distinct = self.__dict__.get("distinct", self.rows)
         merged = 0 if distinct is self.rows else distinct.nbytes
-        return self.rows.nbytes + merged + 8 * distinct.n_rows * self.n_clusters
+        costs = 8 * distinct.n_rows * self.n_clusters + 8 * self.rows.n_groups
+        return self.rows.nbytes + merged + costs
 
     def complete(self):
         """This chunk, equal rows found: what it keeps will not grow but by costs."""
