@@ -154,12 +154,14 @@ class MemoryRows:
         return labels
 
     def with_features(self, X):
-        """The same rows with other features."""
+        """The same rows with other features; weights are shared."""
         has_weights = self.is_weighted or self.has_copies
-        return MemoryRows(
+        rows = MemoryRows(
             X, self.group_codes, self.n_groups, weights=self.weights if has_weights else None,
             copies=self.has_copies, n_jobs=self.n_jobs,
         )  # fmt: skip
+        rows.weights = self.weights
+        return rows
 
     def weighted(self, weights):
         """The same rows with other weights."""
