@@ -243,7 +243,7 @@ def unconstrained_labels(model, data):
     if isinstance(scorer, SoftLabels):
         zero = np.zeros_like(scorer.multipliers)
         scorer = replace(scorer, multipliers=zero, allowed_cells=np.ones(zero.shape, dtype=bool))
-    return scorer.soft_labels(rows).argmax(axis=1)
+    return rows.map_to_table(scorer.write, scorer.n_clusters).argmin(axis=1)
 
 
 # Timed fits.
