@@ -281,7 +281,8 @@ class _Group:
         np.minimum.at(lengths, edges, regrets)
         lengths[:: n_clusters + 1] = np.inf
         edges = np.flatnonzero(np.isfinite(lengths))
-        places = np.divmod(edges, n_clusters)
+        # Older versions of SciPy want small indices.
+        places = tuple(place.astype(np.int32) for place in np.divmod(edges, n_clusters))
         graph = csr_array((lengths[edges], places), shape=(n_clusters, n_clusters))
         roots = np.arange(min(n_clusters, MAX_ROOTS)) * n_clusters // min(n_clusters, MAX_ROOTS)
         farthest = self.width
