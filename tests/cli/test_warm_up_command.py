@@ -129,7 +129,7 @@ def test_a_second_time_there_is_nothing_to_compile(warmed_up):
 def test_a_fit_announces_compilation_on_standard_error_unless_quiet(warmed_up, folder):
     command = ("fit", "people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "-o", "-")
     for quiet in ([], ["--quiet"]):
-        removed = list(warmed_up.cache.glob("*/*hash_rows*"))
+        removed = list(warmed_up.cache.glob("*/*hash_rows*.nbi"))
         assert removed
         for path in removed:
             path.unlink()

@@ -288,15 +288,15 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
                 after += (trial[j] - multipliers[j]) * trial_slope[j]
                 trial_value -= trial[j] * limits.right[j]
         blocked |= is_beyond
-        # The dual is concave: where its slope along the step has not turned round, it rose, and
-        # where it has a little, it is no worse than rounding errors let it seem.
+        # The dual is concave: it rose if its slope along the step is still positive. After a small
+        # overshoot, the values are compared, up to rounding errors.
         is_worse = after < -0.5 * gain
         if after < 0.0 and trial_value < value - ROUNDING_ERROR * abs(value):
             is_worse = True
         if is_beyond or is_worse:
             n_trials += 1
             length *= SHRINK
-            if n_trials == MAX_TRIALS:  # back to where it was, and then with more care
+            if n_trials == MAX_TRIALS:  # go back, and try shorter steps
                 length, radius = 0.0, SHRINK * SHRINK * radius
             gain = 0.0
             for j in range(n_limits):

@@ -7,9 +7,7 @@ from fairanchor._kernels import LEAN
 
 
 @njit(**LEAN)
-def classify(
-    costs, group_codes, weights, prices, widths, errors, labels, counts, clear, clusters, kept
-):
+def classify(costs, group_codes, weights, prices, widths, labels, counts, clear, clusters, kept):
     """Write the cheapest cluster of each row, and those that are within the width of it.
 
     Parameters
@@ -19,8 +17,6 @@ def classify(
     prices : ndarray of shape (n_groups, n_clusters)
         Added to the costs of the group's rows.
     widths : ndarray of shape (n_groups,)
-    errors : ndarray of shape (n_rows,)
-        Bound on the error of a row's costs.
     labels : ndarray of shape (n_rows,)
         Written.
     counts : ndarray of shape (n_rows,)
@@ -48,7 +44,7 @@ def classify(
             best = l if cost < lowest else best
             lowest = cost if cost < lowest else lowest
         labels[i] = best
-        width = widths[r] + 2.0 * errors[i]
+        width = widths[r]
         if second - lowest > width:
             counts[i] = 0
             clear[best, r] += weights[i]

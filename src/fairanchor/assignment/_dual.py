@@ -32,7 +32,7 @@ WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first: they have far to go.
 START_ROWS = 2_000
 MAX_STEPS, MAX_SWEEPS = 30, 12
-# A band with more candidates is not widened: prices go on from where they came to.
+# A band with more candidates is not widened; the search continues with a new sweep.
 MOST_ENTRIES = 2**22
 # Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
 OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05

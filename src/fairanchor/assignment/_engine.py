@@ -50,7 +50,7 @@ class Assignment:
     multipliers: np.ndarray = field(repr=False)
 
     def labels(self, rows):
-        """Labels of rows in memory, equal ones apart."""
+        """Labels of all rows in memory, copies of merged rows included."""
         return rows.spread(*self.transported.memory_labels())
 
     def labellers(self):
@@ -63,7 +63,7 @@ class Assignment:
 
     @property
     def gap(self):
-        """By how much the labels cost more than the table's cheapest ones could at the least."""
+        """Cost of the labels above a lower bound for labels with the same totals."""
         moved = self.transported
         return max(self.cost - (moved.value() - float((moved.prices * self.totals).sum())), 0.0)
 
@@ -75,7 +75,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Labeller:
-    """Labels of one chunk: has no more than it needs, since it may be sent to the chunk.
+    """Labels one chunk. It is small, because it is sent to where the chunk is.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Labeller:
 
 @dataclass(frozen=True)
 class Unassigned:
-    """What there is of an `Assignment` where every row is in its cheapest cluster."""
+    """The attributes of an `Assignment` that ``assignment="argmax"`` has: no price is needed."""
 
     targets: np.ndarray
     gap = 0.0

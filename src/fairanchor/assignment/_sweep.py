@@ -104,8 +104,7 @@ def sweep(rows, costs, prices, widths, *, sums=None, title="sweep"):
     ----------
     rows : MemoryRows or ChunkedRows
     costs : object
-        ``costs.write(block, out)`` writes the costs of a block's rows in the clusters. It returns
-        None if they are exact, else bounds on their errors, and then has ``write_exact``.
+        ``costs.write(block, out)`` writes the costs of a block's rows in the clusters.
     prices : ndarray of shape (n_clusters, n_groups)
         Added to the costs of a group's rows.
     widths : ndarray of shape (n_groups,)
@@ -189,20 +188,15 @@ class SweepTask:
 
     def _classify(self, part, table, by_group, labels, clear, found):
         """Sort some rows; returns the cost of the clear ones."""
-        errors = self.costs.write(part, table)
-        is_exact = errors is None
-        if is_exact:
-            errors = np.zeros(len(table))
+        self.costs.write(part, table)
         labels, counts = labels[: len(table)], np.empty(len(table), dtype=np.int64)
         clusters, kept = np.empty(table.size, dtype=np.int64), np.empty(table.size)
         cost = kernels.classify(
-            table, part.group_codes, part.weights, by_group, self.widths, errors, labels, counts,
-            clear, clusters, kept,
+            table, part.group_codes, part.weights, by_group, self.widths, labels, counts, clear,
+            clusters, kept,
         )  # fmt: skip
         n_entries, chosen = int(counts.sum()), np.flatnonzero(counts)
         clusters, kept = clusters[:n_entries].copy(), kept[:n_entries].copy()
-        if not is_exact and n_entries:
-            self.costs.write_exact(part, chosen, counts[chosen], clusters, kept)
         found.append((chosen + part.start, counts[chosen], clusters, kept))
         return cost
 

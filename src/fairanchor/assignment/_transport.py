@@ -117,7 +117,7 @@ def transport(rows, costs, totals, prices, width=0.0):
         if not open_ones:
             break
         for r in open_ones:
-            # Once more from where this one came to, or in the end from the start with all rows.
+            # Continue from the prices found so far; in the last round, start over with all rows.
             is_last = n_rounds == MAX_ROUNDS - 2
             reference[:, r] = prices[:, r] if is_last else solved[r].prices
             widths[r] = np.inf if is_last else WIDENING * widths[r]

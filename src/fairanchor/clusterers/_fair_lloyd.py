@@ -49,7 +49,7 @@ class CenterCosts:
         return self.centers.tobytes()
 
     def write(self, block, out):
-        """Write the costs of a block; returns bounds on their errors, None if there are none."""
+        """Write the costs of a block."""
         if not self.is_product:
             kernels.squared_distances(block.X, self.centers, out)
             return
