@@ -35,6 +35,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level medium src
 
 # The oldest versions that pyproject.toml allows, in an environment of their own. That they call newer

@@ -29,8 +29,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering, datasets
-from fairanchor.clusterers import FairSpectralClustering
-from fairanchor.clusterers._registry import CLUSTERERS
+from fairanchor.cluster import FairSpectralClustering
+from fairanchor.cluster._registry import CLUSTERERS
 from fairanchor.metrics import (
     balance_score,
     clustering_cost,

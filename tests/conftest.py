@@ -10,7 +10,7 @@ from hypothesis import settings
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import datasets
-from fairanchor._groups import check_groups
+from fairanchor.groups._groups import check_groups
 
 # Examples per property: few for the fast tier, many for `make test-all`, which sets the variable.
 settings.register_profile("dev", max_examples=15, deadline=None)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairanchor import AnchorFairClustering, FairKMeans, fair_assign
-from fairanchor._sampling import spread_sample_by_weight
+from fairanchor._utils._sampling import spread_sample_by_weight
 from fairanchor.rows import DistinctRows, MemoryRows, distinct_rows, stand_in_samples
 from fairanchor.rows import _distinct as module
 

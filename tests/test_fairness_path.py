@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 
 from fairanchor import FairKMeans, clusters_path, fairness_path, suggest_tolerance
-from fairanchor._fairness_path import FairnessPath
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import relative_balance_score, worst_violation
+from fairanchor.model_selection import FairnessPath
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from sklearn.base import clone
 
 from fairanchor import FairKMeans, FairnessTargets, fair_assign
-from fairanchor._groups import check_groups
+from fairanchor.groups._groups import check_groups
 
 # "b" is the largest group, so its canonical code is 0; public tables are sorted by name.
 GROUPS = check_groups(np.array(["b"] * 6 + ["a"] * 3 + ["c"] * 1), 10)

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairanchor._groups import (
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.groups._groups import (
     check_attributes,
     check_groups,
     codes_of_known_groups,
     encode_names,
 )
-from fairanchor.exceptions import FairnessWarning
 
 relaxed = settings(deadline=None)
 

@@ -21,11 +21,11 @@ mpl.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402  the backend comes first
 
 from fairanchor import AnchorFairClustering, FairKMeans, plotting  # noqa: E402
-from fairanchor._fairness_path import FairnessPath
-from fairanchor._plots._names import display_name  # noqa: E402
-from fairanchor._plots._tables import composition_of, fold_small_groups  # noqa: E402
 from fairanchor.datasets import make_zafar  # noqa: E402
 from fairanchor.metrics import balance_score, dataset_balance  # noqa: E402
+from fairanchor.model_selection import FairnessPath
+from fairanchor.plotting._names import display_name  # noqa: E402
+from fairanchor.plotting._tables import composition_of, fold_small_groups  # noqa: E402
 
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 

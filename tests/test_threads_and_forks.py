@@ -23,7 +23,7 @@ from fairanchor import (
     OneStageFairSpectralClustering,
     VariationalFairClustering,
 )
-from fairanchor._shared_state import SharedContext, equal_centers_allowed, one_blas_thread
+from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed, one_blas_thread
 from fairanchor.datasets import make_fair_blobs
 
 DATA = make_fair_blobs(9_000, n_features=6, centers=3, group_shares=(0.5, 0.3, 0.2), random_state=0)

@@ -10,24 +10,24 @@ from typing import Any
 __version__ = "0.2.0.dev0"
 
 _PUBLIC = {
-    "AnchorFairClustering": "fairanchor._anchor_clustering",
-    "BoundedFairAssignment": "fairanchor.clusterers",
+    "AnchorFairClustering": "fairanchor.cluster._anchor_clustering",
+    "BoundedFairAssignment": "fairanchor.cluster",
     "FDAS": "fairanchor.anchors",
-    "FairKMeans": "fairanchor.clusterers",
-    "FairSpectralClustering": "fairanchor.clusterers",
-    "FairletClustering": "fairanchor.clusterers",
-    "FairnessFirstClustering": "fairanchor.clusterers",
-    "FairnessTargets": "fairanchor._fairness_targets",
-    "OneStageFairSpectralClustering": "fairanchor.clusterers",
-    "VariationalFairClustering": "fairanchor.clusterers",
+    "FairKMeans": "fairanchor.cluster",
+    "FairSpectralClustering": "fairanchor.cluster",
+    "FairletClustering": "fairanchor.cluster",
+    "FairnessFirstClustering": "fairanchor.cluster",
+    "FairnessTargets": "fairanchor.constraints._fairness_targets",
+    "OneStageFairSpectralClustering": "fairanchor.cluster",
+    "VariationalFairClustering": "fairanchor.cluster",
     "FairnessWarning": "fairanchor.exceptions",
     "LocalGraph": "fairanchor.graph",
     "ReconstructionGraph": "fairanchor.graph",
-    "clusters_path": "fairanchor._fairness_path",
-    "fair_assign": "fairanchor._fair_assign",
-    "fairness_path": "fairanchor._fairness_path",
+    "clusters_path": "fairanchor.model_selection",
+    "fair_assign": "fairanchor.assignment._fair_assign",
+    "fairness_path": "fairanchor.model_selection",
     "load_model": "fairanchor.persistence",
-    "suggest_tolerance": "fairanchor._fairness_path",
+    "suggest_tolerance": "fairanchor.model_selection",
 }
 
 __all__ = sorted(_PUBLIC)

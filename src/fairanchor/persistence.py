@@ -26,17 +26,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor import __version__
-from fairanchor._anchor_clustering import AnchorFairClustering
-from fairanchor._attributes import Attributes
-from fairanchor._constraint import is_bounds
-from fairanchor._fairness_targets import FairnessTargets, named_columns
-from fairanchor._files import is_device, replacing
-from fairanchor._sensitive_names import store_titles
-from fairanchor._shared_state import one_blas_thread
+from fairanchor._utils._files import is_device, replacing
+from fairanchor._utils._shared_state import one_blas_thread
 from fairanchor.anchors import FDAS
-from fairanchor.clusterers import FairKMeans
-from fairanchor.clusterers._fair_lloyd import CenterCosts
-from fairanchor.clusterers._registry import CLUSTERERS
+from fairanchor.cluster import FairKMeans
+from fairanchor.cluster._anchor_clustering import AnchorFairClustering
+from fairanchor.cluster._fair_lloyd import CenterCosts
+from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.constraints._constraint import is_bounds
+from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
 from fairanchor.graph import (
     AnchorGraphProblem,
     LocalCosts,
@@ -44,7 +42,9 @@ from fairanchor.graph import (
     ReconstructionGraph,
     SoftLabels,
 )
+from fairanchor.groups._attributes import Attributes
 from fairanchor.rows._journal import DAMAGE
+from fairanchor.rows._sensitive_names import store_titles
 from fairanchor.tables._plain import from_plain, to_plain
 
 # Raised when an older version could not read the file, or would misread it.

@@ -75,7 +75,7 @@ def named_options():
     """Module, function, option and the word after it, wherever a message names an option."""
     folders = [ROOT / name for name in ("cli", "tables")]
     files = [path for folder in folders for path in sorted(folder.glob("*.py")) if is_used(path)]
-    for path in [*files, ROOT / "_files.py"]:
+    for path in [*files, ROOT / "_utils" / "_files.py"]:
         module = path.relative_to(ROOT).as_posix()
         for function, text in strings_of(ast.parse(path.read_text(encoding="utf-8"))):
             for option, value in OPTION.findall(text):

@@ -7,9 +7,9 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import FairKMeans, load_model
-from fairanchor._fairness_path import TOLERANCES, FairnessPath
 from fairanchor.cli import _path
 from fairanchor.metrics import relative_balance_score, worst_violation
+from fairanchor.model_selection import TOLERANCES, FairnessPath
 
 TABLE = ("people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
 FEATURES = ("--features", "age,income")

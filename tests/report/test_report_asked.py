@@ -10,7 +10,7 @@ from fairanchor import (
     FairKMeans,
     FairnessTargets,
 )
-from fairanchor.assignment._share_limits import ShareLimits
+from fairanchor.constraints._share_bounds import ShareLimits
 from fairanchor.metrics import worst_violation
 from fairanchor.report import RunSummary, summarise_labels, summarise_run
 from fairanchor.report._asked import Asked, asked_of, request_in_words, worst_sentence

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor._plots._style import INK
 from fairanchor.datasets import make_zafar
+from fairanchor.plotting._style import INK
 from fairanchor.report import RunSummary, render_report, summarise_labels, summarise_run
 from fairanchor.report._svg import _rewrite
 

@@ -2,7 +2,7 @@
 
 `_quotas` gives each group its number of anchors; `_kmeans` places means, `_das` and `_random`
 choose rows; `_select` looks the method up and counts the rows that each anchor represents. Anchors
-are labelled in `clusterers/_on_anchors.py` and connected to the rows in `graph`.
+are labelled in `cluster/_on_anchors.py` and connected to the rows in `graph`.
 """
 
 from fairanchor.anchors._quotas import auto_n_anchors

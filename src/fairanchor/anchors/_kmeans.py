@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from fairanchor._kernels._nearest import nearest_of_group
-from fairanchor._sampling import spread_sample
+from fairanchor._utils._sampling import spread_sample
 from fairanchor.rows._sums import label_sums
 
 # A few rows place an anchor well enough: a last step takes the means over all rows.

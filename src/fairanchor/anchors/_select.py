@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_group
-from fairanchor._sampling import sorted_by_code
+from fairanchor._utils._sampling import sorted_by_code
 from fairanchor.anchors._das import select_das, select_fdas
 from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors

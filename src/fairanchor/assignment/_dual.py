@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._kernels import _dual as kernels
-from fairanchor._sampling import spread_sample_by_weight
+from fairanchor._utils._sampling import spread_sample_by_weight
 from fairanchor.assignment._sweep import Swept, sweep
 
 # Temperatures relative to the difference between a row's two best costs: the first to the mean,

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairanchor.assignment._dual import WIDTH, solve_dual
-from fairanchor.assignment._limit_matrix import CellConstraints
 from fairanchor.assignment._program import solve_program
 from fairanchor.assignment._rounding import largest_remainder, raise_small_sizes, round_targets
 from fairanchor.assignment._sweep import KnownCosts, SweepTask, sweep
 from fairanchor.assignment._tables import whole_table
 from fairanchor.assignment._transport import Transported, transport
+from fairanchor.constraints._bound_matrix import CellConstraints
 from fairanchor.rows import ChunkedRows
 
 

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from fairanchor._kernels import _transport as kernels
-from fairanchor._sampling import split_by_code
+from fairanchor._utils._sampling import split_by_code
 from fairanchor.assignment._split_rows import place_pieces, round_by_slots
 from fairanchor.assignment._sweep import Swept, first_least, sweep
 from fairanchor.rows._memory import map_in_threads

@@ -237,7 +237,7 @@ def _partners(wanted, present, holder):
 
 def _sorted(grouping):
     """The same grouping with its names in the order of the library's tables."""
-    from fairanchor._groups import encode_names
+    from fairanchor.groups._groups import encode_names
     from fairanchor.tables._grouping import Grouping, object_array
 
     _, names = encode_names(object_array(grouping.names), missing="own_group")
@@ -245,7 +245,7 @@ def _sorted(grouping):
 
 
 def _summary(labels, clusters, groups, n_without, run):
-    from fairanchor.clusterers._base import count_cells
+    from fairanchor.groups._groups import count_cells
 
     counts = count_cells(clusters.codes, groups.codes, len(clusters.names), len(groups.names))
     return {

@@ -160,7 +160,7 @@ def check_outputs(table=None, *files, force, inputs=()):
     inputs : sequence of str or None
         Files that are read, and must not be replaced even so.
     """
-    from fairanchor._files import is_device
+    from fairanchor._utils._files import is_device
     from fairanchor.tables import check_output
 
     if "-" in files:
@@ -182,7 +182,7 @@ def check_outputs(table=None, *files, force, inputs=()):
 
 def check_report(path):
     """Raise an error for the name of a report that is no HTML file."""
-    from fairanchor._files import is_device
+    from fairanchor._utils._files import is_device
 
     if path is not None and not path.lower().endswith(REPORTS) and not is_device(path):
         raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
@@ -264,7 +264,7 @@ def messages_hidden():
 
 def print_result(lines):
     """Lines on standard output: the result of the command."""
-    from fairanchor._files import standard_output
+    from fairanchor._utils._files import standard_output
 
     with standard_output():
         click.echo("\n".join(lines))
@@ -295,7 +295,7 @@ def show_source(path):
 
 def show_name(name):
     """A group's name for people: nothing but text, and not too much of it."""
-    from fairanchor._plots._names import display_name
+    from fairanchor.plotting._names import display_name
 
     if isinstance(name, tuple):
         return " × ".join(map(show_name, name))

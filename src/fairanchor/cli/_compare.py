@@ -139,7 +139,7 @@ def _check_files(output, table):
         return
     if not output.lower().endswith(FIGURES):
         raise click.UsageError(f"-o {output}: expected a figure, {', '.join(FIGURES)}.")
-    from fairanchor._plots._style import import_matplotlib
+    from fairanchor.plotting._style import import_matplotlib
 
     import_matplotlib()
 

@@ -123,7 +123,7 @@ def _fitted(estimator, X, groups):
 def _figures(estimator, loaded, n_clusters):
     import numpy as np
 
-    from fairanchor.clusterers._base import count_cells
+    from fairanchor.groups._groups import count_cells
     from fairanchor.metrics import clustering_cost
 
     grouping = loaded.grouping

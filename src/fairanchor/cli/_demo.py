@@ -57,7 +57,7 @@ def demo(rows, clusters, seed, save, force, jobs):
 
 def _check_save(save, force):
     if save is not None:
-        from fairanchor._files import check_output
+        from fairanchor._utils._files import check_output
         from fairanchor.tables._write import check_format
 
         check_format(save)

@@ -6,7 +6,7 @@ def save_figure(draw, output, force, *, salt):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from fairanchor._files import replacing
+    from fairanchor._utils._files import replacing
 
     suffix = output.rsplit(".", 1)[1].lower()
     # Text stays text, and no id in the file is random.

@@ -30,7 +30,7 @@ def check_path_options(context, path, tolerances, options):
 
 def compare_path(run, source, loaded, options, tolerances, outputs, as_json, force):
     """Fair k-means for each tolerance: a table, the output files, and the exit code."""
-    from fairanchor._fairness_path import TOLERANCES
+    from fairanchor.model_selection import TOLERANCES
 
     start = time.perf_counter()
     path = _path(run, loaded, options, tolerances or TOLERANCES)
@@ -75,14 +75,14 @@ def _suggested(run, path):
     """The tolerance that the curve suggests, or None of a single one."""
     if len(path.records) < 2:
         return None
-    from fairanchor._fairness_path import suggest_tolerance
+    from fairanchor.model_selection import suggest_tolerance
 
     with run.step("read curve", "Reading the curve"):  # which repeats its warning
         return suggest_tolerance(path)
 
 
 def _path(run, loaded, options, tolerances):
-    from fairanchor._fairness_path import fairness_path
+    from fairanchor.model_selection import fairness_path
 
     groups = named_groups(loaded.grouping)
     if options["attributes"] == "separate":

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairanchor._typing import Seed
+from fairanchor._utils._typing import Seed
 from fairanchor.datasets._checks import check_count
 from fairanchor.datasets._random import spawn_generators
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from sklearn.datasets import fetch_file, get_data_home
 
-from fairanchor._files import replacing, write_bytes
-from fairanchor._typing import Path as PathName
+from fairanchor._utils._files import replacing, write_bytes
+from fairanchor._utils._typing import Path as PathName
 from fairanchor.datasets._local import bunch_from_table
 from fairanchor.datasets._remotes import (
     ADULT_REMOTE,

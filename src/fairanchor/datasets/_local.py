@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairanchor._typing import Path as PathName
+from fairanchor._utils._typing import Path as PathName
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils import Bunch
 
-from fairanchor._typing import Seed
+from fairanchor._utils._typing import Seed
 from fairanchor.datasets._checks import check_count, check_option
 from fairanchor.datasets._random import spawn_generators
 

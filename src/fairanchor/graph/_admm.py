@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels import _frank_wolfe as kernels
-from fairanchor._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.graph._result import GraphResult
 
 DEFAULT_MAX_ITER = 100

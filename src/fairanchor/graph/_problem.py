@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from fairanchor._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import users_stacklevel
 
 # Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
 # double precision cannot place its multipliers; above, all rows would be rounded to one and

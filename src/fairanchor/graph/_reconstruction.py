@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
-from fairanchor.assignment._share_limits import LimitRows
+from fairanchor.constraints._share_bounds import LimitRows
 from fairanchor.graph._admm import ADMMSolver
 from fairanchor.graph._newton import NewtonSolver
 from fairanchor.graph._problem import AnchorGraphProblem

@@ -3,7 +3,7 @@
 It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
 """
 
-from fairanchor._typing import Path
+from fairanchor._utils._typing import Path
 from fairanchor.report._collect import summarise_labels, summarise_run
 from fairanchor.report._summary import RunSummary
 

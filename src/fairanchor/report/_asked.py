@@ -5,11 +5,11 @@ from numbers import Real
 
 import numpy as np
 
-from fairanchor._attributes import Attributes
-from fairanchor._constraint import is_bounds
-from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._plots._names import display_name
-from fairanchor.assignment._share_limits import ROUNDING_ERROR
+from fairanchor.constraints._constraint import is_bounds
+from fairanchor.constraints._fairness_targets import FairnessTargets
+from fairanchor.constraints._share_bounds import ROUNDING_ERROR
+from fairanchor.groups._attributes import Attributes
+from fairanchor.plotting._names import display_name
 from fairanchor.report._parts import count_text, named
 
 

@@ -8,13 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairanchor._attributes import column_titles
-from fairanchor._fairness_targets import FairnessTargets
-from fairanchor._groups import codes_of_known_groups, columns_of, encode_names
-from fairanchor._plots._tables import fitted
-from fairanchor._sensitive_names import in_fitted_order
-from fairanchor._typing import Table, Weights
+from fairanchor._utils._typing import Table, Weights
+from fairanchor.constraints._fairness_targets import FairnessTargets
+from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._groups import codes_of_known_groups, columns_of, encode_names
 from fairanchor.metrics import clustering_cost
+from fairanchor.plotting._tables import fitted
 from fairanchor.report._asked import (
     asked_of,
     asked_of_counts,
@@ -23,6 +22,7 @@ from fairanchor.report._asked import (
 )
 from fairanchor.report._repeat import python_of_estimator
 from fairanchor.report._summary import RunSummary
+from fairanchor.rows._sensitive_names import in_fitted_order
 
 # Starts of the k-means run that clusterings are compared with, wherever it is shown.
 PLAIN_STARTS = 10

@@ -5,15 +5,15 @@ A panel function returns a `Panel`, or the reason why there is nothing to show.
 
 import numpy as np
 
-from fairanchor._plots._fairness import (
+from fairanchor.plotting._fairness import (
     balance_of_clusters,
     composition_height,
     plot_balance,
     plot_composition,
 )
-from fairanchor._plots._methods import plot_price_of_fairness
-from fairanchor._plots._names import display_name
-from fairanchor._plots._tables import (
+from fairanchor.plotting._methods import plot_price_of_fairness
+from fairanchor.plotting._names import display_name
+from fairanchor.plotting._tables import (
     MAX_CLUSTERS,
     MAX_GROUPS,
     clusters_to_show,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from numbers import Integral
 
-from fairanchor._plots._names import display_name
+from fairanchor.plotting._names import display_name
 
 
 @dataclass(frozen=True)

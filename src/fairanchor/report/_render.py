@@ -4,8 +4,8 @@ import platform
 from importlib import metadata, resources
 
 from fairanchor import __version__
-from fairanchor._plots._names import display_lines, display_name
-from fairanchor._plots._style import import_matplotlib
+from fairanchor.plotting._names import display_lines, display_name
+from fairanchor.plotting._style import import_matplotlib
 from fairanchor.report._fairness_panels import (
     asked_panel,
     balance_panel,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._plots._rows import MAX_POINTS, Plane
-from fairanchor._plots._tables import Composition, count_table
-from fairanchor._sampling import spread_sample
+from fairanchor._utils._sampling import spread_sample
+from fairanchor.plotting._rows import MAX_POINTS, Plane
+from fairanchor.plotting._tables import Composition, count_table
 from fairanchor.report._verdict import Fairness, measure
 
 

@@ -6,16 +6,16 @@ method has nothing of the kind.
 
 import numpy as np
 
-from fairanchor._plots._names import display_name
-from fairanchor._plots._rows import (
+from fairanchor.plotting._names import display_name
+from fairanchor.plotting._rows import (
     MAX_FEATURES,
     cluster_profiles,
     draw_profiles,
     plot_anchors,
     plot_embedding,
 )
-from fairanchor._plots._solver import plot_convergence
-from fairanchor._plots._tables import MAX_CLUSTERS, clusters_to_show
+from fairanchor.plotting._solver import plot_convergence
+from fairanchor.plotting._tables import MAX_CLUSTERS, clusters_to_show
 from fairanchor.report._parts import Panel, Picture, Table, count_text, figure_text
 from fairanchor.report._svg import draw
 

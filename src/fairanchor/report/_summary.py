@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fairanchor._plots._tables import count_table
+from fairanchor.plotting._tables import count_table
 
 
 @dataclass(kw_only=True)

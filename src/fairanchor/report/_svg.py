@@ -10,7 +10,7 @@ import io
 import warnings
 import xml.etree.ElementTree as ET
 
-from fairanchor._plots._style import (
+from fairanchor.plotting._style import (
     FAINT,
     INK,
     MUTED,

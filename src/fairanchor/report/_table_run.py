@@ -1,6 +1,6 @@
 """From a table that the command line clustered to a `RunSummary`."""
 
-from fairanchor._sampling import spread_sample
+from fairanchor._utils._sampling import spread_sample
 from fairanchor.report._asked import asked_of, request_of
 from fairanchor.report._collect import history_of, plain_kmeans, plain_setting
 from fairanchor.report._repeat import python_of_table

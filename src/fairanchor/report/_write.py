@@ -1,6 +1,6 @@
 """A text file that appears whole or not at all."""
 
-from fairanchor._files import check_output, write_bytes
+from fairanchor._utils._files import check_output, write_bytes
 
 
 def check_target(path, *, force):

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairanchor._sampling import split_by_code
+from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 

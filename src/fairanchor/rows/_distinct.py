@@ -7,7 +7,7 @@ to look at one of them only, with their number as weight.
 import numpy as np
 
 from fairanchor._kernels import _distinct as kernels
-from fairanchor._sampling import split_by_code
+from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows._memory import MemoryRows, map_in_threads
 
 # Rows looked at before all are.

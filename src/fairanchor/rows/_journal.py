@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairanchor._files import replacing
+from fairanchor._utils._files import replacing
 
 FORMAT = "fairanchor checkpoint 2"
 FILE_NAME = "checkpoint.npz"

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 
-from fairanchor._sampling import split_by_code
-from fairanchor._shared_state import one_blas_thread
+from fairanchor._utils._sampling import split_by_code
+from fairanchor._utils._shared_state import one_blas_thread
 
 BLOCK_ROWS = 8192
 

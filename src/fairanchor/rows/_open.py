@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from fairanchor._scaling import scale_of_largest
+from fairanchor._utils._scaling import scale_of_largest
 from fairanchor.rows import _chunks
 from fairanchor.rows._stream import ChunkLoader, GroupEncoder, StreamedRows, read_ahead
 from fairanchor.rows._survey import merge_surveys, survey_rows

@@ -6,7 +6,7 @@ over all rows.
 
 import numpy as np
 
-from fairanchor._sampling import spread_sample, spread_sample_by_weight
+from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.rows._distinct import distinct_rows
 from fairanchor.rows._memory import MemoryRows
 

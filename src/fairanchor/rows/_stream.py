@@ -89,7 +89,7 @@ class GroupEncoder:
 
     def codes_of(self, columns, n_rows):
         """Codes of the rows of sensitive columns; all zero without a column."""
-        from fairanchor._groups import encode_names
+        from fairanchor.groups._groups import encode_names
 
         if not columns:
             return np.zeros(n_rows, dtype=np.int64)
@@ -100,7 +100,7 @@ class GroupEncoder:
 
 def as_table(columns, titles=None):
     """Sensitive columns as `check_groups` takes them."""
-    from fairanchor._groups import SeparateColumns
+    from fairanchor.groups._groups import SeparateColumns
 
     separate = tuple(map(_without_floats, columns))
     return separate[0] if len(separate) == 1 else SeparateColumns(separate, titles)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor._groups import encode_names, groups_of_counts, sorted_names
-from fairanchor._scaling import largest_value
+from fairanchor._utils._scaling import largest_value
+from fairanchor.groups._groups import encode_names, groups_of_counts, sorted_names
 from fairanchor.rows._stream import as_table
 
 

@@ -13,11 +13,11 @@ _NAMES = {
     "Preprocessing": "fairanchor.tables._preprocessing",
     "Roles": "fairanchor.tables._roles",
     "TableSource": "fairanchor.tables._read",
-    "check_output": "fairanchor._files",
+    "check_output": "fairanchor._utils._files",
     "choose_columns": "fairanchor.tables._roles",
     "learn_groups": "fairanchor.tables._grouping",
     "open_table": "fairanchor.tables._read",
-    "replacing": "fairanchor._files",
+    "replacing": "fairanchor._utils._files",
     "write_table": "fairanchor.tables._write",
 }
 

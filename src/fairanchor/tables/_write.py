@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
 
-from fairanchor._files import is_device, replacing, standard_output
+from fairanchor._utils._files import is_device, replacing, standard_output
 from fairanchor.tables._wording import RequestError
 
 

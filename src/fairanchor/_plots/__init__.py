@@ -1,1 +1,0 @@
-"""Figures: one module per question; `fairanchor.plotting` is the public door."""

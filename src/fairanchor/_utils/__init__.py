@@ -1,0 +1,1 @@
+"""Small parts that every layer may use: files, threads, scaling, sampling, scikit-learn's names."""

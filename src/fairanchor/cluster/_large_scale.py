@@ -1,0 +1,436 @@
+"""What `FairKMeans` and `AnchorFairClustering` share: rows of any size, labels by dual variables.
+
+Both end in one assignment. A row's label follows from its costs in the clusters and from one
+price per cluster and group, so the fitted model labels new rows and fits in a small file.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fairanchor._utils._scaling import power_of_two_scale
+from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
+from fairanchor.assignment._sweep import cheapest_clusters
+from fairanchor.cluster._attribute_report import AttributeReport, public_limits
+from fairanchor.cluster._base import FairClusterer, check_n_clusters, check_rows, known_codes
+from fairanchor.cluster._fair_lloyd import cost_of
+from fairanchor.constraints._bound_rule import proportional_rule
+from fairanchor.constraints._constraint import is_bounds
+from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._groups import Groups, check_groups, warn_one_group
+from fairanchor.metrics import balance_of_table
+from fairanchor.rows import (
+    ChunkedRows,
+    MemoryChunks,
+    MemoryRows,
+    _chunks,
+    draw_for_samples,
+    samples_of_drawn,
+    stand_in_samples,
+)
+from fairanchor.rows._journal import identity_of_run
+from fairanchor.rows._label_files import LabelsElsewhere
+from fairanchor.rows._open import kind_of, source_of
+from fairanchor.rows._sensitive_names import store_titles, titles_at_fit
+from fairanchor.rows._stream import as_table
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Checked rows of a fit, in memory or in chunks.
+
+    Attributes
+    ----------
+    rows : MemoryRows or ChunkedRows
+        Multiplied by ``length``, a power of two that keeps squares in the range of doubles.
+    groups : Groups
+    attributes : Attributes or None
+        The sensitive columns one by one, if each is an attribute by itself.
+    length : float
+    unit : float
+        Weight of one row, where all weights are equal.
+    titles : list of str, or None
+        Names of the sensitive columns.
+    """
+
+    rows: MemoryRows | ChunkedRows
+    groups: Groups
+    attributes: Attributes | None = None
+    length: float = 1.0
+    unit: float = 1.0
+    titles: list | None = field(default=None)
+
+    @property
+    def in_chunks(self):
+        """Whether rows are swept chunk by chunk."""
+        return isinstance(self.rows, ChunkedRows)
+
+    @cached_property
+    def distinct(self):
+        """The same rows with equal ones merged."""
+        return self.rows.merged()
+
+    def draw(self, n_clusters, least_per_group=0):
+        """Of rows in chunks, those from which samples and anchors are taken; else None."""
+        if not self.in_chunks:
+            return None
+        least_per_group = np.broadcast_to(least_per_group, self.rows.n_groups)
+        return draw_for_samples(
+            self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group
+        )
+
+    def samples(self, n_clusters, drawn=None):
+        """Weighted samples, from small to large; none of a small table."""
+        if drawn is not None:
+            return samples_of_drawn(self.rows, drawn, least_rows=50 * n_clusters)
+        return stand_in_samples(self.rows, self.distinct, least_rows=50 * n_clusters)
+
+
+class LargeScaleClusterer(FairClusterer):
+    """Base of the estimators for rows of any size.
+
+    A subclass sets in ``fit``: ``_scorer``, which writes the costs of rows in the clusters,
+    ``cluster_centers_``, and calls `_store_assignment`.
+    """
+
+    #: Whether rows of float32 stay as they are; distances are float64 in any case.
+    _keeps_float32 = False
+
+    __metadata_request__predict = {"sensitive_features": True}
+    __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
+
+    def fit_predict(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Fit and return the labels of all rows, also of rows that are not in memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row, or names of columns; see `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.labels_ if self._chunked is None else np.concatenate(list(self._chunked))
+
+    def predict(self, X, *, sensitive_features=None):
+        """Label new rows by the model's costs and the prices of their groups.
+
+        On the training rows this gives ``labels_``, ties excepted (and, with unequal weights,
+        the few rows that had to be rounded). New rows are labelled one by one: a fair
+        composition of a new table is likely, not guaranteed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups. Columns with names are matched with those of `fit` by name, others by
+            position. None, where groups are not known, needs ``unknown_groups="blind"``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        rows, prices = self._new_rows(X, sensitive_features)
+        return self._labels_of(rows, prices)
+
+    def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Minus the k-means cost of the rows under `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+        """
+        rows, prices = self._new_rows(X, sensitive_features)
+        weights = check_weights(sample_weight, rows.X)
+        labels = self._labels_of(rows, prices)
+        rows = rows if weights is None else rows.weighted(weights)
+        cost = cost_of(rows, labels, self.cluster_centers_ * self._length)
+        return -cost / self._length / self._length
+
+    def save(self, path, *, force=False):
+        """Write the fitted model to a file, whole or not at all; see `load_model`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, usually ``.npz``.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        from fairanchor.persistence import save_model  # which knows every estimator
+
+        save_model(self, path, force=force)
+
+    def write_labels(self, path, *, force=False):
+        """Write the labels of the rows that `fit` read from a dataset or a Dask collection.
+
+        The result is a directory of Parquet files with the names and the row order of the
+        input's, and the columns ``row`` (number of the row in its file) and ``cluster``. Labels
+        are computed in one more pass, chunk by chunk, and never gathered.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The directory, which appears when it is complete.
+        force : bool, default=False
+            Whether an existing directory of labels may be replaced.
+        """
+        self._chunked_labels().write(path, force=force)
+
+    def iter_labels(self):
+        """Labels of the rows that `fit` read from a dataset or a Dask collection.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_chunk_rows,)
+            Of one chunk after the other, in row order.
+        """
+        yield from self._chunked_labels()
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_scorer")
+
+    def __getstate__(self):
+        # Rows in files or on a cluster, its client above all, cannot be stored.
+        return super().__getstate__() | {"_chunked": None}
+
+    def _chunked_labels(self):
+        check_is_fitted(self)
+        chunked = self.__dict__.get("_chunked")
+        if chunked is None:
+            if not hasattr(self, "labels_"):
+                raise ValueError(
+                    "This model was loaded or copied and does not know the rows that it was fitted "
+                    "to. Label them with predict, or fit again."
+                )
+            raise ValueError(
+                "The rows were in memory: their labels are in labels_. Labels are written chunk by "
+                "chunk for datasets and Dask collections of more than one chunk."
+            )
+        return chunked
+
+    # Rows.
+
+    def _bounds_in_words(self):
+        """The parameter that asks for bounds, or None."""
+        if is_bounds(self.fairness):
+            return f"fairness={self.fairness!r}"
+        if self.tolerance > 0.0:
+            return f"tolerance={self.tolerance}"
+        if self.attributes == "separate":
+            return "attributes='separate'"
+        if self.min_cluster_size is not None:
+            return f"min_cluster_size={self.min_cluster_size}"
+        return None
+
+    def _attributes_in_words(self):
+        """The parameter that asks for attributes each by itself, or None."""
+        return "attributes='separate'" if self.attributes == "separate" else None
+
+    def _open_rows(self, X, sensitive_features, sample_weight, *, needs_memory=None):
+        """`TrainingRows` of what the user gave.
+
+        Parameters
+        ----------
+        X, sensitive_features, sample_weight
+            As `fit` takes them.
+        needs_memory : str, default=None
+            What was asked for that works on rows in memory only.
+        """
+        n_clusters = self.n_clusters or 1
+        titles = titles_at_fit(X, sensitive_features)
+        source = None
+        if kind_of(X) is not None:
+            source = source_of(X, sensitive_features)
+            if source.n_rows > _chunks.CHUNK_ROWS:
+                return self._open_chunks(
+                    source, sensitive_features, sample_weight, titles, needs_memory
+                )
+            self._journal_of(source)
+            X, columns = source.read(self.missing_groups)
+            sensitive_features = as_table(columns, titles) if columns else None
+        X = check_rows(self, X, keep_float32=self._keeps_float32)
+        if source is not None:
+            set_feature_names(self, source.feature_names, X.shape[1])
+        check_n_clusters(n_clusters, len(X))
+        groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
+        attributes = None
+        if self.attributes == "separate":
+            attributes = Attributes.of(sensitive_features, groups)
+        weights, unit = check_weights(sample_weight, X), 1.0
+        length = power_of_two_scale(X)
+        X = X if length == 1.0 else X * length
+        if weights is not None and np.ptp(weights) == 0.0:
+            # Equal weights are counts in another unit, and counts can be met exactly.
+            weights, unit = None, float(weights[0])
+        rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
+        if needs_memory is None and weights is None:
+            rows = rows.in_chunks()
+        return TrainingRows(rows, groups, attributes, length, unit, titles)
+
+    def _open_chunks(self, source, sensitive_features, sample_weight, titles, needs_memory):
+        """Rows of a dataset or of a Dask collection, a chunk at a time."""
+        if sample_weight is not None:
+            needs_memory = "sample_weight"
+        if needs_memory is not None:
+            raise ValueError(
+                f"{needs_memory} needs all rows in memory, and X has {source.n_rows:,} of them in "
+                "files or on a cluster."
+            )
+        check_n_clusters(self.n_clusters or 1, source.n_rows)
+        if sensitive_features is None:
+            warn_one_group()
+        journal = self._journal_of(source)  # raises for another run's before any row is read
+        opened = source.open(self.missing_groups, self.n_jobs, self.n_clusters or 1)
+        opened.rows.journal, opened.rows.progress = journal, source.progress
+        set_feature_names(self, source.feature_names, opened.rows.n_features)
+        return TrainingRows(opened.rows, opened.groups, None, opened.scale, titles=titles)
+
+    def _journal_of(self, source):
+        """Where the run's checkpoint is kept, if one is wanted."""
+        if source.checkpoint is None:
+            return None
+        run = identity_of_run(self.get_params(deep=False), source.fingerprint(), _chunks.CHUNK_ROWS)
+        return source.checkpoint(run)
+
+    def _new_rows(self, X, sensitive_features):
+        """New rows in the fitted scale, and prices with a column for each of their codes."""
+        check_is_fitted(self)
+        if kind_of(X) is not None:
+            raise TypeError(
+                f"X is a {type(X).__name__}, expected rows in memory. Pass new rows batch by "
+                "batch; write_labels writes the labels of the rows that were fitted."
+            )
+        X = check_rows(self, X, reset=False, keep_float32=self._keeps_float32)
+        codes, extra = known_codes(
+            self,
+            sensitive_features,
+            len(X),
+            unknown_groups=self.unknown_groups,
+            missing_groups=self.missing_groups,
+        )
+        prices = np.where(self._allowed, self.assignment_prices_, -np.inf)
+        columns = [prices, *(own[:, None] for own in extra.values())]
+        if (codes < 0).any():
+            codes = np.where(codes < 0, prices.shape[1] + len(extra), codes)
+            average = self._average(self.assignment_prices_, self._allowed, -np.inf)
+            columns.append(average[:, None])
+        prices = np.column_stack(columns) * self._price_unit
+        X = X if self._length == 1.0 else X * self._length
+        return MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
+
+    def _average(self, table, allowed, default):
+        """Mean of each row over the groups that may use the cell, by their shares."""
+        shares = allowed * self._group_shares
+        totals = shares.sum(axis=1)
+        sums = (shares * table).sum(axis=1)
+        return np.divide(sums, totals, out=np.full(len(totals), default), where=totals > 0)
+
+    def _labels_of(self, rows, prices):
+        return cheapest_clusters(rows, self._scorer_for(prices), -prices)
+
+    def _scorer_for(self, prices):
+        """The scorer of rows with one code for each column of prices."""
+        return self._scorer
+
+    # Attributes after a fit.
+
+    def _store_assignment(self, training, assigned, labels, constraint, *, squared=True):
+        """Attributes of the labels, in the user's units and with the groups in public order.
+
+        Parameters
+        ----------
+        training : TrainingRows
+        assigned : Assignment
+        labels : ndarray of shape (n_rows,), or None
+            None if rows are in chunks.
+        constraint : Constraint
+        squared : bool
+            Whether costs, hence prices, are in squared units of the features.
+        """
+        rows, groups, unit = training.rows, training.groups, training.unit
+        self._chunked = None
+        # Left over from an earlier fit, or from the file that the model was loaded from.
+        for name in ("labels_", "preprocessing_"):
+            self.__dict__.pop(name, None)
+        self.groups_ = groups.public_names
+        if not training.in_chunks:
+            weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
+            self._store_labels(labels, groups, weights, len(assigned.prices))
+        else:
+            totals = assigned.totals
+            self.counts_ = groups.to_public(totals) if unit == 1.0 else (
+                groups.to_public(totals) * unit
+            )  # fmt: skip
+            self.balance_ = balance_of_table(totals)
+            chunked = LabelsElsewhere(rows, list(assigned.labellers()))
+            if isinstance(rows, MemoryChunks):
+                self.labels_ = np.concatenate(list(chunked))
+            else:
+                self._chunked = chunked
+        self._length = training.length
+        self._price_unit = training.length**2 if squared else 1.0
+        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
+        n_clusters = len(assigned.prices)
+        self._allowed = groups.to_public(constraint.allowed_cells(n_clusters, groups.n_groups))
+        self.targets_ = groups.to_public(assigned.targets) * unit
+        self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
+        self.assignment_gap_ = assigned.gap * unit / self._price_unit
+        store_titles(self, training.titles)
+        self._store_violations(training, assigned, constraint)
+
+    def _store_violations(self, training, assigned, constraint):
+        """By how much the constraint is missed, in all and by attribute."""
+        rows, groups, unit = training.rows, training.groups, training.unit
+        self._asked_limits = public_limits(constraint.rule, groups, unit)
+        rule = constraint.rule
+        if constraint.is_population:
+            rule = proportional_rule(rows.group_sizes, len(assigned.prices), 0.0)
+        if rule is not None:
+            counts = groups.from_public(self.counts_)
+            counts = counts if unit == 1.0 else counts / unit
+            # A combination of groups that was not seen must not go where one of them may not.
+            prices = [
+                np.where(_allowed(limits.upper), -table, -np.inf)
+                for limits, table in zip(
+                    rule.limits, rule.attribute_prices(assigned.multipliers), strict=False
+                )
+            ]
+            report = AttributeReport.of(rule, training.attributes, counts, prices)
+        else:
+            missed = float(np.abs(self.counts_ - self.targets_).max()) / unit
+            tables = [] if training.attributes is None else [self.counts_ / unit]
+            report = AttributeReport(training.attributes, tables, [missed], [])
+        report.store(self, unit, self._price_unit)
+        if constraint.rule is not None and not rows.is_weighted:
+            report.warn_if_missed()
+
+
+def _allowed(upper):
+    """Cells with a positive bound; a group without weight has none, and may be anywhere."""
+    return (upper > 0.0) | ~(upper > 0.0).any(axis=0)

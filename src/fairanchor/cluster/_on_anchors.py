@@ -1,0 +1,143 @@
+"""Module 2 of the paper: any clusterer on the anchors."""
+
+import inspect
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+
+from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
+from fairanchor.exceptions import FairnessWarning
+
+# Anchors with less than this part of their group's average mass do not take part: clusterers
+# that know no weights would make clusters of outliers.
+LIGHT_SHARE = 0.1
+# Parameters by which clusterers call the number of clusters.
+N_CLUSTERS = ("n_clusters", "n_components")
+
+
+def cluster_anchors(clusterer, anchors, n_clusters, seed):
+    """Label the anchors.
+
+    Parameters
+    ----------
+    clusterer : estimator or callable
+        An estimator with ``fit`` and ``labels_`` or ``predict`` (it is cloned), or a callable
+        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
+    anchors : Anchors
+    n_clusters : int or None
+        None takes the number that the clusterer finds.
+    seed : int
+
+    Returns
+    -------
+    labels : ndarray of shape (n_anchors,)
+        Every one of ``0..n_clusters-1`` occurs.
+    fitted : estimator or None
+        The fitted clone.
+    """
+    n_anchors = len(anchors.points)
+    if n_clusters == 1:
+        return np.zeros(n_anchors, dtype=np.int64), None
+    if n_clusters == n_anchors:
+        return np.arange(n_anchors), None
+    used = np.arange(n_anchors)
+    weights = None
+    if anchors.weighted:
+        used = _heavy_anchors(anchors, n_clusters)
+        weights = np.maximum(anchors.masses[used], 1e-12)
+    points, codes = anchors.points[used], anchors.group_codes[used]
+    # Warnings about the composition of the anchors are irrelevant: the rows get theirs later.
+    with fairness_warnings_ignored():
+        answer, fitted = _run(clusterer, points, codes, n_clusters, weights, seed)
+    labels = np.full(n_anchors, -1, dtype=np.int64)
+    labels[used] = _check_labels(answer, len(used), n_clusters, clusterer)
+    return _label_the_rest(labels, anchors.points), fitted
+
+
+def _heavy_anchors(anchors, n_clusters):
+    sizes = np.bincount(anchors.group_codes)
+    totals = np.bincount(anchors.group_codes, weights=anchors.masses)
+    average = (totals / np.maximum(sizes, 1))[anchors.group_codes]
+    heavy = anchors.masses >= LIGHT_SHARE * average
+    if heavy.sum() < (n_clusters or 1):
+        return np.arange(len(heavy))
+    return np.flatnonzero(heavy)
+
+
+def _run(clusterer, points, codes, n_clusters, weights, seed):
+    if not hasattr(clusterer, "fit"):
+        answer = clusterer(points, codes, n_clusters, sample_weight=weights, random_state=seed)
+        return answer, None
+    fitted = clone(clusterer)
+    parameters = fitted.get_params(deep=False)
+    if n_clusters is not None:
+        fitted.set_params(**{name: n_clusters for name in N_CLUSTERS if name in parameters})
+    if "random_state" in parameters and parameters["random_state"] is None:
+        fitted.set_params(random_state=seed)
+    accepted = inspect.signature(fitted.fit).parameters
+    offered = {"sensitive_features": codes, "sample_weight": weights}
+    fitted.fit(points, **{name: value for name, value in offered.items() if name in accepted})
+    if hasattr(fitted, "labels_"):
+        return fitted.labels_, fitted
+    if hasattr(fitted, "predict"):
+        return fitted.predict(points), fitted
+    raise TypeError(
+        f"{_name_of(clusterer)} has neither labels_ nor predict after fit, expected one of them: "
+        "the clusters of the anchors come from there."
+    )
+
+
+def _check_labels(answer, n_points, n_clusters, clusterer):
+    """Labels 0, 1, ... as found; -1 for noise."""
+    name = _name_of(clusterer)
+    labels = np.asarray(answer)
+    if labels.shape != (n_points,):
+        raise ValueError(
+            f"{name} returned labels of shape {labels.shape} for {n_points} anchors, expected "
+            f"({n_points},): one label per anchor."
+        )
+    if not np.issubdtype(labels.dtype, np.number) or not np.all(np.isfinite(labels)):
+        raise ValueError(
+            f"{name} returned labels that are not finite numbers: {labels[:10].tolist()}."
+        )
+    if np.any(labels != np.floor(labels)):
+        raise ValueError(
+            f"{name} returned labels that are not whole numbers: {labels[:10].tolist()}."
+        )
+    # HDBSCAN has further negative labels for rows that it could not place.
+    noise = labels < 0
+    if noise.all():
+        raise ValueError(
+            f"{name} labelled all {n_points} anchors as noise: there is no cluster to build on."
+        )
+    found, codes = np.unique(labels[~noise], return_inverse=True)
+    if n_clusters is not None and len(found) != n_clusters:
+        raise ValueError(
+            f"{name} returned {len(found)} clusters of anchors, expected n_clusters={n_clusters}. "
+            "With n_clusters=None the number that it finds is taken."
+        )
+    if noise.any():
+        warnings.warn(
+            f"{name} labelled {int(noise.sum())} of {n_points} anchors as noise; they join the "
+            "cluster of the nearest labelled anchor, since every row gets a cluster.",
+            FairnessWarning,
+            stacklevel=users_stacklevel(),
+        )
+    compact = np.full(n_points, -1, dtype=np.int64)
+    compact[~noise] = codes
+    return compact
+
+
+def _label_the_rest(labels, points):
+    """Anchors without a label take that of the nearest anchor that has one."""
+    labels = labels.copy()
+    known = np.flatnonzero(labels >= 0)
+    for j in np.flatnonzero(labels < 0):
+        distances = ((points[known] - points[j]) ** 2).sum(axis=1)
+        labels[j] = labels[known[np.argmin(distances)]]
+    return labels
+
+
+def _name_of(clusterer):
+    return type(clusterer).__name__ if hasattr(clusterer, "fit") else repr(clusterer)

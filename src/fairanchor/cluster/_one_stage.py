@@ -1,0 +1,338 @@
+"""One-stage fair spectral clustering: FMSC with a single view."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from fairanchor._kernels._one_stage import cluster_sums, sweep
+from fairanchor._utils._shared_state import one_thread
+from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor.cluster._affinity import (
+    heat_kernel_graph,
+    rescale,
+    scale_both_sides,
+    scale_weights,
+    weigh_graph,
+)
+from fairanchor.cluster._base import FairClusterer
+from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
+from fairanchor.cluster._spectral import choose_solver, cluster_embedding
+from fairanchor.cluster._weighted_rows import rows_with_weight, spread_labels
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.metrics import mnce_of_table
+
+#: ``fairness_weight="auto"`` stops raising the weight when MNCE gains no more than this.
+SMALLEST_GAIN = 0.005
+LARGEST_AUTO_WEIGHT = 100
+
+
+class OneStageFairSpectralClustering(FairClusterer):
+    """Spectral clustering that descends on the labels themselves, with a fairness penalty.
+
+    Over partitions with indicator matrix Y, and G the one-hot matrix of the groups,
+
+        minimise ``tr( (YᵀY)⁻¹ Yᵀ (L + λ GGᵀ) Y )``,   ``L = I - D^{-1/2} S D^{-1/2}``
+
+    on a nearest-neighbour graph S with degrees D. The second term equals
+    ``λ Σ_l N_l Σ_r (N_lr / N_l)²``: never below ``λ n Σ_r share_r²``, which it attains just when
+    every cluster mirrors the data. Any number of groups is supported.
+
+    *What holds.* The objective never increases from sweep to sweep, and at the end (unless
+    ``tol`` or ``max_iter`` stopped it) no single row can change its cluster with profit. *What
+    does not.* Fairness is a penalty: no balance is guaranteed, and the result is a local
+    minimum that depends on the start and on the order of the rows.
+
+    Cost of a sweep: O(edges + n × clusters), memory O(edges); GGᵀ is never formed. The
+    start needs the lowest eigenvectors of L (dense up to 2000 rows, then sparse), the graph a
+    neighbour search.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    fairness_weight : float or "auto", default=1.0
+        λ. The graph's term is at most ``n_clusters`` while the fairness term grows with the
+        number of rows (or their weight), so the same λ asks for more fairness on more rows.
+        ``"auto"``: 1, 2, 3, ... until the next one raises MNCE by 0.005 or less.
+    n_neighbors : int, default=5
+        Of each row in the graph, at most the number of other rows.
+    bandwidth : float or "auto", default="auto"
+        t of the kernel ``exp(-d²/(2t²))``; ``"auto"`` is the median distance to a neighbour.
+    max_iter : int, default=50
+        Limit on the sweeps.
+    tol : float, default=1e-4
+        Stop when a sweep lowers the objective by this much relative to the part of it that
+        labels can change, its excess over ``λ n Σ_r share_r²``.
+    n_init : int, default=10
+        Starts of the k-means that gives the first labels.
+    random_state : int, RandomState instance or None, default=None
+        For the first labels; the descent has no randomness.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row.
+    objective_path_ : ndarray of shape (n_iter + 1,)
+        Objective at the first labels and after each sweep.
+    objective_ : float
+        Its last value.
+    fairness_weight_ : float
+        λ that was used.
+    counts_ : ndarray of shape (n_clusters, n_groups)
+        Weight of each group in each cluster.
+    balance_ : float
+        Worst ratio of a cluster's smallest group to its largest.
+    groups_ : ndarray of shape (n_groups,)
+        Names, in the order of the columns of ``counts_``.
+    n_iter_ : int
+        Number of sweeps.
+
+    Notes
+    -----
+    *Weights.* A row of weight w stands for w equal rows with the same neighbours, similar to
+    each other by one (not counting themselves). With ``d_i = Σ_j w_j S_ij + (w_i - 1)`` this gives
+
+        ``Σ_l [ N_l - Σ_{ij in l} w_i w_j S_ij / sqrt(d_i d_j) - Σ_{i in l} w_i (w_i - 1) / d_i
+        + λ Σ_r N_lr² ] / N_l``
+
+    with weighted counts N: for integer weights the objective of the repeated rows in that
+    graph. For weights below one the terms in ``w_i - 1`` are left out. Rows of weight
+    zero take no part and get the cluster with the nearest mean.
+
+    References
+    ----------
+    Li, Hu, Du, Chen, Jiang, Zhou. One-stage fair multi-view spectral clustering. ACM
+    Multimedia 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairanchor import OneStageFairSpectralClustering
+    >>> X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])
+    >>> sex = ["f", "m", "f", "m", "f", "m", "f", "m"]
+    >>> model = OneStageFairSpectralClustering(n_clusters=2, n_neighbors=3, random_state=0)
+    >>> model.fit(X, sensitive_features=sex).balance_
+    1.0
+    """
+
+    _parameter_constraints: dict = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "fairness_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        fairness_weight=1.0,
+        n_neighbors=5,
+        bandwidth="auto",
+        max_iter=50,
+        tol=1e-4,
+        n_init=10,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.fairness_weight = fairness_weight
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Number of rows that each row stands for.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        kept = rows_with_weight(weights, self.n_clusters, len(X))
+        rng = check_random_state(self.random_state)
+        with one_thread():
+            graph = heat_kernel_graph(X[kept], self.n_neighbors, self.bandwidth)
+            problem, similarity = _build_problem(
+                graph, None if weights is None else weights[kept], groups.codes[kept]
+            )
+            start = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
+            descent = self._descend(problem, start)
+        self._warn(descent, len(kept), groups.n_groups)
+        self.fairness_weight_ = descent.fairness_weight
+        self.objective_path_ = descent.objectives
+        self.objective_ = float(descent.objectives[-1])
+        self.n_iter_ = len(descent.objectives) - 1
+        self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
+        return self
+
+    def _descend(self, problem, start):
+        if self.fairness_weight != "auto":
+            return problem.descend(start, float(self.fairness_weight), self.max_iter, self.tol)
+        found = problem.descend(start, 1.0, self.max_iter, self.tol)
+        for fairness_weight in range(2, LARGEST_AUTO_WEIGHT + 1):
+            fairer = problem.descend(start, float(fairness_weight), self.max_iter, self.tol)
+            if fairer.mnce - found.mnce <= SMALLEST_GAIN:
+                break
+            found = fairer
+        return found
+
+    def _warn(self, descent, n_rows, n_groups):
+        if not descent.converged:
+            warnings.warn(
+                f"The objective still changed after max_iter={self.max_iter} sweeps, in the last "
+                f"one by {descent.objectives[-2] - descent.objectives[-1]:.3g}: the labels are no "
+                "local minimum yet.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if self.n_clusters == n_rows > 1 and n_groups > 1:
+            warnings.warn(
+                f"n_clusters={self.n_clusters} equals the number of rows: every cluster is a "
+                "single row, so each has one group only.",
+                FairnessWarning,
+                stacklevel=4,
+            )
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Labels after the last sweep, and the objective before the first and after each one."""
+
+    labels: np.ndarray
+    objectives: np.ndarray
+    converged: bool
+    fairness_weight: float
+    mnce: float
+
+
+@dataclass(frozen=True)
+class OneStageProblem:
+    """Association of the rows, in the unit of scaled weights, ready for the kernels.
+
+    Attributes
+    ----------
+    graph : tuple
+        ``indptr``, ``indices``, ``data``, ``loops``.
+    weights, codes : ndarray of shape (n_rows,)
+        Weights divided by ``2**exponent``, and groups without gaps.
+    shares : ndarray of shape (n_groups,)
+    exponent : int
+    """
+
+    graph: tuple
+    weights: np.ndarray
+    codes: np.ndarray
+    shares: np.ndarray
+    exponent: int
+
+    def descend(self, start, fairness_weight, max_iter, tol):
+        """Sweep from ``start`` until nothing moves, little changes, or the limit is reached."""
+        rows, labels = (self.weights, self.codes), start.astype(np.int64)
+        n_clusters = int(labels.max()) + 1
+        scaled_weight = fairness_weight * np.exp2(self.exponent)
+        costs, converged = [], False
+        for n_sweeps in range(max_iter + 1):
+            # Afresh before each sweep, so that rounding errors do not add up.
+            sums = cluster_sums(self.graph, rows, self.shares, labels, n_clusters)
+            costs.append(_changeable_cost(sums, scaled_weight))
+            if n_sweeps >= 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1]):
+                converged = True
+            if converged or n_sweeps == max_iter:
+                break
+            converged = sweep(self.graph, rows, self.shares, scaled_weight, labels, sums) == 0
+            if converged:
+                costs.append(costs[-1])
+                break
+        _, mass, _, excess = sums
+        table = np.maximum(excess + mass[:, None] * self.shares, 0.0)
+        bound = scaled_weight * self.weights.sum() * (self.shares**2).sum()
+        objectives = np.array(costs) + bound
+        return Descent(labels, objectives, converged, fairness_weight, mnce_of_table(table))
+
+
+def _changeable_cost(sums, fairness_weight):
+    """Objective without its lower bound ``λ n Σ share²``; not negative."""
+    _, mass, association, excess = sums
+    unfairness = (excess**2).sum(axis=1)
+    return float((1.0 + (fairness_weight * unfairness - association) / mass).sum())
+
+
+def _build_problem(graph, weights, group_codes):
+    """The problem for the sweeps, and the graph among weighted rows for the first labels."""
+    n_rows = graph.shape[0]
+    codes = np.unique(group_codes, return_inverse=True)[1]
+    exponent = 0
+    if weights is None:
+        weights, weighted = np.ones(n_rows), graph
+    else:
+        weights, exponent = scale_weights(weights)
+        weighted = weigh_graph(graph, weights, one_row=np.exp2(-exponent))
+    degrees = np.asarray(weighted.sum(axis=1)).ravel()
+    if not degrees.any():
+        raise ValueError(
+            "Every affinity is zero: the bandwidth is too small for the distances between "
+            "neighbours, so nothing is said about clusters."
+        )
+    root = np.sqrt(np.divide(weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
+    association = scale_both_sides(weighted, root)
+    loops = association.diagonal()
+    association = sparse.csr_array(association - sparse.diags_array(loops))
+    association.eliminate_zeros()
+    association.sort_indices()
+    arrays = (association.indptr, association.indices, association.data, loops)
+    shares = np.bincount(codes, weights=weights) / weights.sum()
+    return OneStageProblem(arrays, weights, codes, shares, exponent), weighted
+
+
+def _first_labels(weighted, problem, n_clusters, n_init, rng):
+    """k-means on the lowest eigenvectors, rows of length one; rows without an edge are zero."""
+    linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
+    graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
+    one_group = np.zeros(len(linked), dtype=np.int64)
+    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.weights[linked])
+    n_vectors = min(n_clusters, len(linked))
+    n_components, _ = connected_components(graph, directed=False)
+    solve = SOLVERS[choose_solver("auto", len(linked), n_vectors, n_components)]
+    # A start only: accurate to what k-means can tell apart.
+    vectors = solve(laplacian, n_vectors, tol=1e-5, max_iter=200, rng=rng).vectors
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    embedding = np.zeros((weighted.shape[0], n_vectors))
+    embedding[linked] = vectors / np.where(length > 0, length, 1.0)
+    return cluster_embedding(
+        embedding, n_clusters, problem.weights, n_init, rng, max_iter=50, stacklevel=5
+    )
+
+
+def _labels_of_all(X, kept, labels):
+    if len(kept) == len(X):
+        return labels
+    X, _ = rescale(X)
+    sizes = np.bincount(labels)
+    membership = sparse.csr_array((np.ones(len(kept)), (labels, np.arange(len(kept)))))
+    return spread_labels(X, kept, labels, (membership @ X[kept]) / sizes[:, None])

@@ -1,0 +1,282 @@
+"""From what users ask for to the constraint that an assignment must satisfy.
+
+A constraint is one of three: every cluster mirrors the population (neither ``targets`` nor
+``rule``), a table of targets, or a rule with bounds on shares and sizes.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairanchor.constraints._bound_matrix import CellConstraints
+from fairanchor.constraints._bound_rule import LimitRule, proportional_rule
+from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
+from fairanchor.constraints._feasibility import check_limits
+from fairanchor.constraints._share_bounds import ShareLimits
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What labels must satisfy; groups are in canonical order.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n_clusters, n_groups), or None
+        Weight of each cell.
+    rule : LimitRule, or None
+        Bounds on shares and sizes.
+    """
+
+    targets: np.ndarray | None = None
+    rule: LimitRule | None = None
+
+    @property
+    def is_population(self):
+        """Whether clusters mirror the population exactly, with sizes that are free."""
+        return self.targets is None and self.rule is None
+
+    def cells(self, group_sizes, n_clusters):
+        """The constraint as linear limits on the table of clusters × groups."""
+        if self.targets is not None:
+            return CellConstraints.of_table(self.targets)
+        rule = self.rule
+        if rule is None:
+            rule = proportional_rule(group_sizes, n_clusters, 0.0)
+        return rule.limit_rows.constraints
+
+    def allowed_cells(self, n_clusters, n_groups):
+        """Cells that may have rows: bool of shape (n_clusters, n_groups)."""
+        allowed = np.ones((n_clusters, n_groups), dtype=bool)
+        if self.targets is not None:
+            allowed = (self.targets > 0) | (self.targets.sum(axis=0) == 0)
+        elif self.rule is not None:
+            for a, limits in enumerate(self.rule.limits):
+                codes = np.arange(n_groups) if self.rule.joint is None else self.rule.joint[:, a]
+                allowed &= limits.upper[:, codes] > 0.0
+        # A group without weight has a share of zero, and may be anywhere.
+        return allowed | ~allowed.any(axis=0)
+
+
+def check_request(fairness, tolerance, min_cluster_size, names=("population",)):
+    """Raise an error for combinations of parameters that contradict each other.
+
+    Parameters
+    ----------
+    fairness, tolerance, min_cluster_size
+        Of the estimator.
+    names : sequence of str
+        Values of ``fairness`` that are allowed besides tables and `FairnessTargets`.
+    """
+    if isinstance(fairness, str) and fairness not in names:
+        raise ValueError(
+            f"fairness={fairness!r} should be one of {sorted(names)}, a table of shape "
+            "(n_clusters, n_groups), or FairnessTargets."
+        )
+    listed = list(fairness) if isinstance(fairness, (list, tuple)) else []
+    if any(isinstance(each, (FairnessTargets, str)) for each in listed) and not is_bounds(fairness):
+        raise ValueError(
+            f"fairness={fairness!r} should hold FairnessTargets only, one for each column."
+        )
+    if is_bounds(fairness) and tolerance > 0.0:
+        raise ValueError(
+            f"tolerance={tolerance} is given and fairness is {fairness!r}: state the tolerance in "
+            "FairnessTargets(tolerance=...)."
+        )
+    if min_cluster_size is None or _is_named(fairness, "population"):
+        return
+    remedy = (
+        "State it in FairnessTargets(min_size=...)."
+        if is_bounds(fairness)
+        else ("The targets state the sizes of the clusters.")
+    )
+    raise ValueError(
+        f"min_cluster_size={min_cluster_size} needs fairness='population', got "
+        f"fairness={fairness!r}. {remedy}"
+    )
+
+
+def constraint_of(
+    fairness, tolerance, attributes, groups, rows, n_clusters, *, min_size=None, targets=None,
+    empty=False, unit=1.0,
+):  # fmt: skip
+    """The constraint that the parameters of an estimator state.
+
+    Parameters
+    ----------
+    fairness : "population", table of shape (n_clusters, n_groups), FairnessTargets, list of them, \
+or another name
+        Of another name ``targets`` has the table.
+    tolerance : float
+    attributes : Attributes or None
+        None if the combinations of all sensitive columns are one attribute.
+    groups : Groups
+    rows : MemoryRows or ChunkedRows
+    n_clusters : int
+    min_size : float, default=None
+        Least weight of a cluster, in the user's unit.
+    targets : ndarray of shape (n_clusters, n_groups), default=None
+        Table that a named fairness other than "population" means, in rows.
+    empty : bool
+        Whether clusters may be empty. By default they have at least one row, where rows are whole.
+    unit : float
+        What one row weighs in the user's unit.
+
+    Returns
+    -------
+    constraint : Constraint
+    """
+    empty = empty or rows.is_weighted
+    joint = None if attributes is None else attributes.joint_of_several
+    if is_bounds(fairness):
+        return Constraint(
+            rule=_rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit)
+        )
+    if _is_named(fairness, "population"):
+        if tolerance == 0.0 and joint is None and min_size is None:
+            return Constraint()
+        least = 0.0 if empty else 1.0
+        if min_size is not None:
+            _check_min_size(min_size, n_clusters, rows.total * unit)
+            least = max(least, min_size / unit)
+        rule = proportional_rule(
+            rows.group_sizes, n_clusters, tolerance, min_size=least, joint=joint
+        )
+        return Constraint(rule=rule)
+    if joint is not None:
+        raise ValueError(
+            f"attributes='separate' with {joint.shape[1]} columns needs fairness='population' or a "
+            f"list of FairnessTargets, one for each column; got fairness={fairness!r}, which is "
+            "about their combinations."
+        )
+    if targets is None:
+        targets = check_table(fairness, n_clusters, groups, rows.group_sizes * unit) / unit
+    if tolerance == 0.0:
+        return Constraint(targets=targets)
+    return Constraint(rule=LimitRule((_around(targets, tolerance),)))
+
+
+def check_table(table, n_clusters, groups, group_sizes):
+    """A user's table of targets with the groups in canonical order.
+
+    Parameters
+    ----------
+    table : array-like of shape (n_clusters, n_groups)
+        Columns by name if they have names, otherwise in the order of the sorted names.
+    n_clusters : int
+    groups : Groups
+    group_sizes : ndarray of shape (n_groups,)
+        In canonical order; what the columns must sum to.
+    """
+    names, table = named_columns(table)
+    expected = (n_clusters, groups.n_groups)
+    if names is not None and table.shape == expected:
+        missing = [name for name in groups.public_names if name not in names]
+        if missing:
+            raise ValueError(
+                f"fairness is a table with the columns {names[:20]}, expected the groups "
+                f"{groups.public_names.tolist()[:20]}."
+            )
+        table = table[:, [names.index(name) for name in groups.public_names]]
+    if table.shape != expected:
+        raise ValueError(
+            f"fairness is a table of shape {table.shape}, expected (n_clusters, n_groups)="
+            f"{expected} with the groups in the order {groups.public_names.tolist()}."
+        )
+    table = groups.from_public(table)
+    if not np.isfinite(table).all() or (table < 0).any():
+        l, r = np.argwhere(~(table >= 0) | ~np.isfinite(table))[0]
+        raise ValueError(
+            f"The target of cluster {l} and group {groups.names[r]!r} is {table[l, r]}: "
+            "expected a finite weight of at least 0."
+        )
+    columns = table.sum(axis=0)
+    wrong = np.abs(columns - group_sizes) > 1e-6 * np.maximum(group_sizes, 1e-300)
+    if wrong.any():
+        r = int(np.argmax(wrong))
+        raise ValueError(
+            f"The targets of group {groups.names[r]!r} sum to {columns[r]:.6g} over the clusters, "
+            f"expected the group's {group_sizes[r]:.6g} (rows, or their weight): every row is in "
+            "exactly one cluster."
+        )
+    return table
+
+
+def is_bounds(fairness):
+    """Whether these are `FairnessTargets`, or a list of them."""
+    if isinstance(fairness, FairnessTargets):
+        return True
+    listed = isinstance(fairness, (list, tuple)) and len(fairness) > 0
+    return listed and all(isinstance(each, FairnessTargets) for each in fairness)
+
+
+def _is_named(fairness, name):
+    return isinstance(fairness, str) and fairness == name
+
+
+def _check_min_size(min_size, n_clusters, total):
+    if min_size * n_clusters > total:
+        raise ValueError(
+            f"min_cluster_size={min_size} times n_clusters={n_clusters} should be <= the "
+            f"{total:g} samples there are."
+        )
+
+
+def _rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit):
+    each = list(fairness) if isinstance(fairness, (list, tuple)) else [fairness]
+    joint = None if attributes is None else attributes.joint_of_several
+    n_attributes = 1 if joint is None else joint.shape[1]
+    if len(each) != n_attributes:
+        raise ValueError(
+            f"fairness has {len(each)} FairnessTargets, expected {n_attributes}: one for each "
+            "attribute, which with attributes='separate' is each column."
+        )
+    if joint is None:
+        limits = each[0].resolve(groups, n_clusters, group_sizes=rows.group_sizes)
+        limits, names = [limits], [groups.names]
+    else:
+        names = attributes.names
+        sizes = [np.bincount(codes, weights=rows.group_sizes) for codes in joint.T]
+        triples = zip(each, sizes, names, strict=True)
+        limits = [targets.limits_for(size, name, n_clusters) for targets, size, name in triples]
+    limits = [_in_rows(one, rows, empty, unit) for one in limits]
+    if joint is not None:
+        limits[0] = _with_all_sizes(limits)
+    names = [list(one) for one in names]
+    titles = None if joint is None else attributes.titles
+    check_limits(limits, rows.group_sizes, names, joint, titles).raise_if_infeasible()
+    return LimitRule(tuple(limits), joint)
+
+
+def _in_rows(limits, rows, empty, unit):
+    """Sizes in rows instead of the user's weights."""
+    least, greatest = limits.least / unit, limits.greatest / unit
+    in_rows = ShareLimits(limits.lower, limits.upper, least, greatest)
+    if rows.is_weighted:
+        return in_rows
+    whole = in_rows.in_whole_rows()
+    if empty:
+        return whole
+    return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
+
+
+def _with_all_sizes(limits):
+    """The first attribute's limits with the sizes that all attributes together allow."""
+    return ShareLimits(
+        limits[0].lower,
+        limits[0].upper,
+        np.max([one.least for one in limits], axis=0),
+        np.min([one.greatest for one in limits], axis=0),
+    )
+
+
+def _around(targets, tolerance):
+    """Shares of a table's clusters up to a tolerance, sizes free; no rows where it has none."""
+    sizes = targets.sum(axis=1)
+    shares = np.divide(targets, sizes[:, None], out=np.zeros(targets.shape),
+                       where=sizes[:, None] > 0)  # fmt: skip
+    upper = np.ones(targets.shape)
+    if tolerance < 1.0:
+        upper = np.minimum(shares / (1.0 - tolerance), 1.0)
+    greatest = np.where(sizes > 0, np.inf, 0.0)
+    upper[sizes == 0] = 1.0
+    return ShareLimits((1.0 - tolerance) * shares, upper, np.zeros(len(sizes)), greatest)

@@ -1,0 +1,319 @@
+"""What shares the groups should have in the clusters, as the user states it."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from fairanchor.constraints._feasibility import check_limits
+from fairanchor.constraints._share_bounds import ShareLimits, check_tolerance
+
+# Shares of a cluster may miss a sum of one by as much.
+SUM_ERROR = 1e-6
+
+
+class FairnessTargets(BaseEstimator):
+    """Limits on the share of each group in each cluster, and on the clusters' sizes.
+
+    With nothing given, every cluster mirrors the data. Names of groups are looked up in the
+    data only by `resolve` and `check`, so one object serves many tables.
+
+    Parameters
+    ----------
+    shares : dict, array-like or DataFrame, default=None
+        Shares that the groups should have, summing to one: for all clusters alike, as
+        ``{group: share}`` or an array in the sorted order of the names; or for each
+        cluster, as ``{group: list of shares}`` or a table with a row per cluster and a column per
+        group, columns by name if it is a DataFrame.
+    lower, upper : float, dict, array-like or DataFrame, default=None
+        Least and greatest shares, in the same forms; one number is for every group. Groups that a
+        dict or a DataFrame does not name, and NaN, have no such bound.
+    tolerance : float in [0, 1], default=None
+        Shares may be in ``[(1 - tolerance) s, s / (1 - tolerance)]`` around the given shares s,
+        or around those of the data if none are given. None is 0, or 1 if there are
+        ``lower`` or ``upper`` limits; if both are given, both hold.
+    min_size, max_size : float or array-like of shape (n_clusters,), default=None
+        Number of rows (weight) of each cluster.
+
+    Examples
+    --------
+    >>> from fairanchor import FairnessTargets
+    >>> targets = FairnessTargets(lower={"a": 0.4}, min_size=10)
+    >>> targets
+    FairnessTargets(lower={'a': 0.4}, min_size=10)
+    >>> report = targets.check([30, 70], ["a", "b"], n_clusters=2)
+    >>> report.feasible, report.group, report.slack
+    (False, 'a', 10.0)
+    """
+
+    def __init__(
+        self, *, shares=None, lower=None, upper=None, tolerance=None, min_size=None, max_size=None
+    ):
+        self.shares = shares
+        self.lower = lower
+        self.upper = upper
+        self.tolerance = tolerance
+        self.min_size = min_size
+        self.max_size = max_size
+
+    @classmethod
+    def proportional(cls, tolerance=0.0, *, min_size=None, max_size=None):
+        """Every cluster mirrors the data up to a tolerance: 0 exactly, 1 not at all.
+
+        Parameters
+        ----------
+        tolerance : float in [0, 1], default=0.0
+            A group's share of a cluster is in ``[(1 - tolerance) pi, pi / (1 - tolerance)]``,
+            pi being its share of the data.
+        min_size, max_size : float or array-like of shape (n_clusters,), default=None
+            Number of rows (weight) of each cluster.
+
+        Returns
+        -------
+        targets : FairnessTargets
+            The object.
+        """
+        return cls(tolerance=tolerance, min_size=min_size, max_size=max_size)
+
+    def __eq__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        own, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        return all(_is_same(value, theirs[name]) for name, value in own.items())
+
+    __hash__ = None
+
+    def resolve(self, groups, n_clusters, *, group_sizes=None):
+        """Limits for the groups of a table.
+
+        Parameters
+        ----------
+        groups : Groups
+            The table's groups.
+        n_clusters : int
+            Number of clusters.
+        group_sizes : array-like of shape (n_groups,), default=None
+            Weight of each group, in the groups' canonical order; by default its rows.
+
+        Returns
+        -------
+        limits : ShareLimits
+            Columns in the groups' canonical order.
+        """
+        sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
+        limits = self.limits_for(groups.to_public(sizes), groups.public_names, n_clusters)
+        return ShareLimits(
+            groups.from_public(limits.lower),
+            groups.from_public(limits.upper),
+            limits.least,
+            limits.greatest,
+        )
+
+    def check(self, group_sizes, group_names=None, *, n_clusters):
+        """Whether some assignment meets the limits; if not, where it fails and by how much.
+
+        A cluster without rows meets every share. `fit` wants a row in each cluster: state
+        ``min_size=1`` to ask for that here as well.
+
+        Parameters
+        ----------
+        group_sizes : array-like of shape (n_groups,)
+            Rows (weight) of each group.
+        group_names : array-like of shape (n_groups,), default=None
+            Their names, in sorted order where arrays are given without names; by default
+            0, 1, ...
+        n_clusters : int
+            Number of clusters.
+
+        Returns
+        -------
+        report : FeasibilityReport
+            The finding.
+        """
+        sizes = np.asarray(group_sizes, dtype=np.float64)
+        names = list(range(len(sizes))) if group_names is None else list(group_names)
+        if sizes.ndim != 1 or len(names) != len(sizes):
+            raise ValueError(
+                f"group_sizes has shape {sizes.shape} and there are {len(names)} group_names: "
+                "expected one size for each name."
+            )
+        return check_limits([self.limits_for(sizes, names, n_clusters)], sizes, [names])
+
+    def limits_for(self, group_sizes, group_names, n_clusters):
+        """Limits for groups of these sizes and names.
+
+        Parameters
+        ----------
+        group_sizes : array-like of shape (n_groups,)
+            Rows (weight) of each group.
+        group_names : array-like of shape (n_groups,)
+            Their names, in sorted order where arrays are given without names.
+        n_clusters : int
+            Number of clusters.
+
+        Returns
+        -------
+        limits : ShareLimits
+            Columns in the order of the names.
+        """
+        self._check_parameters()
+        sizes, names = group_sizes, group_names
+        shape = (n_clusters, len(names))
+        bounded = self.lower is not None or self.upper is not None
+        tolerance = self.tolerance
+        if tolerance is None:
+            tolerance = 1.0 if bounded and self.shares is None else 0.0
+        shares = np.broadcast_to(np.asarray(sizes, dtype=np.float64) / np.sum(sizes), shape)
+        if self.shares is not None:
+            shares = _table(self.shares, "shares", names, n_clusters, missing=None)
+            _check_sums(shares)
+        lower, upper = (1.0 - tolerance) * shares, np.ones(shape)
+        if tolerance < 1.0:
+            upper = np.minimum(shares / (1.0 - tolerance), 1.0)
+        if self.lower is not None:
+            given = _table(self.lower, "lower", names, n_clusters, missing=0.0)
+            lower = np.maximum(lower, given)
+        if self.upper is not None:
+            given = _table(self.upper, "upper", names, n_clusters, missing=1.0)
+            upper = np.minimum(upper, given)
+        _refuse_crossed(lower, upper, names)
+        least = _sizes(self.min_size, "min_size", n_clusters, 0.0)
+        greatest = _sizes(self.max_size, "max_size", n_clusters, np.inf)
+        if (least > greatest).any():
+            l = int(np.argmax(least > greatest))
+            raise ValueError(
+                f"Cluster {l} has min_size={least[l]:g} > max_size={greatest[l]:g}: no number of "
+                "rows is both."
+            )
+        return ShareLimits(np.minimum(lower, upper), upper, least, greatest)
+
+    def _check_parameters(self):
+        if self.tolerance is not None:
+            check_tolerance(self.tolerance)
+        for name in ("shares", "lower", "upper"):
+            _check_shares(getattr(self, name), name)
+        for name in ("min_size", "max_size"):
+            given = getattr(self, name)
+            if given is not None and not (np.asarray(given, dtype=np.float64) >= 0).all():
+                raise ValueError(f"{name}={given!r} should be a number of rows, at least 0.")
+
+
+# What the user gives, as tables.
+
+
+def named_columns(given):
+    """Names and values of a dict, Series or table with named columns; else None and the array."""
+    if isinstance(given, dict):
+        return list(given), np.array(list(given.values()), dtype=np.float64).T
+    if hasattr(given, "column_names"):  # pyarrow
+        columns = [np.asarray(given[name]) for name in given.column_names]
+        return list(given.column_names), np.column_stack(columns).astype(np.float64)
+    if hasattr(given, "columns"):
+        return list(given.columns), np.asarray(given.to_numpy(), dtype=np.float64)
+    if hasattr(given, "index") and hasattr(given, "to_numpy"):  # a Series of pandas
+        return list(given.index), np.asarray(given.to_numpy(), dtype=np.float64)
+    return None, np.asarray(given, dtype=np.float64)
+
+
+def _check_shares(given, parameter):
+    if given is None:
+        return
+    try:
+        _, values = named_columns(given)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{parameter}={given!r} should hold numbers: {error}.") from None
+    if values.ndim not in ((1, 2) if parameter == "shares" else (0, 1, 2)) or values.size == 0:
+        raise ValueError(
+            f"{parameter} has shape {values.shape}, expected (n_groups,) or (n_clusters, n_groups)."
+        )
+    allowed = np.isnan(values) if parameter != "shares" else np.zeros(values.shape, dtype=bool)
+    if not (allowed | ((values >= 0) & (values <= 1))).all():
+        wrong = values[~(allowed | ((values >= 0) & (values <= 1)))][0]
+        raise ValueError(
+            f"{parameter} holds {wrong:g}: expected shares of a cluster, between 0 and 1."
+        )
+
+
+def _table(given, parameter, names, n_clusters, *, missing):
+    """A row per cluster and a column per name; ``missing=None`` requires all names."""
+    given_names, values = named_columns(given)
+    if values.ndim == 0:
+        return np.full((n_clusters, len(names)), float(values))
+    if values.ndim == 2 and len(values) != n_clusters:
+        raise ValueError(
+            f"{parameter} has {len(values)} rows, but there are {n_clusters} clusters: expected a "
+            "row for each, or one share per group for all of them."
+        )
+    if given_names is None:
+        if values.shape[-1] != len(names):
+            raise ValueError(
+                f"{parameter} has {values.shape[-1]} shares, but there are {len(names)} groups: "
+                f"{list(names)[:20]}."
+            )
+    else:
+        values = _in_order_of_names(given_names, values, parameter, names, missing)
+    values = np.broadcast_to(values, (n_clusters, len(names)))
+    return np.where(np.isnan(values), missing if missing is not None else np.nan, values)
+
+
+def _in_order_of_names(given_names, values, parameter, names, missing):
+    unknown = [name for name in given_names if name not in list(names)]
+    if unknown:
+        raise ValueError(
+            f"{parameter} names the groups {unknown[:20]}, which are not in the data: "
+            f"{list(names)[:20]}."
+        )
+    if len(set(given_names)) < len(given_names):
+        raise ValueError(f"{parameter} names a group twice: {given_names[:20]}.")
+    absent = [name for name in names if name not in given_names]
+    if absent and missing is None:
+        raise ValueError(
+            f"{parameter} has no share for the groups {absent[:20]}: the shares of a cluster sum "
+            "to one."
+        )
+    ordered = np.full((*values.shape[:-1], len(names)), np.nan)
+    for name, column in zip(given_names, np.moveaxis(values, -1, 0), strict=True):
+        ordered[..., list(names).index(name)] = column
+    return ordered
+
+
+def _check_sums(shares):
+    sums = shares.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > SUM_ERROR
+    if wrong.any():
+        l = int(np.argmax(wrong))
+        raise ValueError(
+            f"The shares of cluster {l} sum to {sums[l]:.6g}, expected 1: every row of a cluster "
+            "is in exactly one group."
+        )
+
+
+def _refuse_crossed(lower, upper, names):
+    crossed = lower > upper + 1e-12
+    if crossed.any():
+        l, r = np.argwhere(crossed)[0]
+        raise ValueError(
+            f"Group {names[r]!r} must have at least {lower[l, r]:g} and at most {upper[l, r]:g} of "
+            f"cluster {l}: they contradict each other by {lower[l, r] - upper[l, r]:g}."
+        )
+
+
+def _sizes(given, parameter, n_clusters, default):
+    if given is None:
+        return np.full(n_clusters, default)
+    values = np.asarray(given, dtype=np.float64)
+    if values.ndim > 0 and values.shape != (n_clusters,):
+        raise ValueError(
+            f"{parameter} has shape {values.shape}, expected a number or ({n_clusters},): one size "
+            "per cluster."
+        )
+    return np.broadcast_to(values, n_clusters).copy()
+
+
+def _is_same(a, b):
+    if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
+        return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
+    names_a, values_a = named_columns(a)
+    names_b, values_b = named_columns(b)
+    same_shape = values_a.shape == values_b.shape
+    return names_a == names_b and same_shape and np.array_equal(values_a, values_b, equal_nan=True)

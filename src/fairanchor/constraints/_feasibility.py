@@ -1,0 +1,197 @@
+"""Whether limits on shares and sizes can be met, and what stands in the way if not."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from fairanchor.constraints._share_bounds import LimitRows
+
+# Rows, as part of all, by which limits may be missed before they are called contradictory.
+LEAST_SLACK = 1e-7
+# Sums of shares this close to one, and of sizes to all rows, are equal.
+SUM_ERROR = 1e-6
+
+
+@dataclass(frozen=True)
+class FeasibilityReport:
+    """Whether limits can be met, and if not what stands in the way.
+
+    Attributes
+    ----------
+    feasible : bool
+    message : str
+        The same in words.
+    table : ndarray of shape (n_clusters, n_groups)
+        Rows (fractional) in the cells of an assignment that misses the limits least; within
+        them if feasible.
+    attribute : int or None
+        Number of the attribute, where a limit is missed most in that assignment.
+    cluster : int or None
+    group : object or None
+        Name of the group; a cluster's size has none.
+    limit : {"lower", "upper", "min_size", "max_size"} or None
+    slack : float
+        Rows (weight) by which that limit is missed.
+    total_slack : float
+        Rows by which all limits together are missed, at the least.
+    """
+
+    feasible: bool
+    message: str
+    table: np.ndarray
+    attribute: int | None = None
+    cluster: int | None = None
+    group: object = None
+    limit: str | None = None
+    slack: float = 0.0
+    total_slack: float = 0.0
+
+    def raise_if_infeasible(self):
+        """Raise a ``ValueError`` with the message, unless the limits can be met."""
+        if not self.feasible:
+            raise ValueError(self.message)
+
+
+def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
+    """`FeasibilityReport` of limits for groups of these sizes.
+
+    Parameters
+    ----------
+    limits : list of ShareLimits
+        One per attribute.
+    group_sizes : ndarray of shape (n_joint,)
+        Weight of each joint group.
+    names : list of list, default=None
+        Names of each attribute's groups; by default their codes.
+    joint : ndarray of shape (n_joint, n_attributes), default=None
+        Codes of the joint groups; by default one attribute, whose groups they are.
+    titles : list, default=None
+        What the attributes are called; by default their numbers.
+    """
+    group_sizes = np.asarray(group_sizes, dtype=np.float64)
+    limit_rows = LimitRows.of(limits, joint)
+    table, beyond = _least_slack(limit_rows.constraints, group_sizes)
+    slack = np.abs(beyond)
+    threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
+    rows = f"{_number(group_sizes.sum())} rows in {len(table)} clusters"
+    if slack.max(initial=0.0) <= threshold:
+        return FeasibilityReport(True, f"The limits can be met: {rows}.", table)
+    worst = int(np.argmax(slack))
+    a, l, r = limit_rows.place[worst].tolist()
+    is_upper = limit_rows.sign[worst] == 1 or (limit_rows.sign[worst] == 0 and beyond[worst] > 0)
+    n_missed, total = int((slack > threshold).sum()), float(slack.sum())
+    in_all = ""
+    if n_missed > 1:
+        in_all = f"; {n_missed} limits are missed by {_number(total)} rows in all"
+    if a < 0:
+        limit, group = ("max_size" if is_upper else "min_size"), None
+        size = (limits[0].greatest if is_upper else limits[0].least)[l]
+        what = f"cluster {l} misses its {limit}={_number(size)}"
+    else:
+        limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
+        codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
+        of = _of_attribute(a, limits, titles)
+        share = getattr(limits[a], limit)[l, r]
+        what = (
+            f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
+            f"{limit} share {share:.4g} of cluster {l}"
+        )
+    reasons = _plain_reasons(limits, float(group_sizes.sum()), titles)
+    message = reasons + (
+        f"No assignment of {rows} meets the limits. In the one that misses them least, {what} by "
+        f"{_number(slack[worst])} rows{in_all}. Loosen this limit, or others of the same group or "
+        "cluster."
+    )
+    return FeasibilityReport(
+        False, message, table, None if a < 0 else a, l, group, limit,
+        round(float(slack[worst]), 9), round(total, 9),
+    )  # fmt: skip
+
+
+def _of_attribute(a, limits, titles):
+    return "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+
+
+def _plain_reasons(limits, total, titles):
+    """Sentences on sums that cannot be right, if there are some.
+
+    Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
+    the user got wrong; the cell at which an assignment fails is only where that shows.
+    """
+    reasons = _reasons_of_sizes(limits, total)
+    for a, own in enumerate(limits):
+        reasons += _reasons_of_shares(own, _of_attribute(a, limits, titles))
+    return "".join(f"{reason} " for reason in reasons)
+
+
+def _reasons_of_sizes(limits, total):
+    least = np.max([own.least for own in limits], axis=0).sum()
+    greatest = np.min([own.greatest for own in limits], axis=0).sum()
+    sums = (
+        (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
+        (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
+    )
+    return [
+        f"{name} of all clusters sums to {_number(size)}, {relation} than {_number(total)} rows."
+        for is_wrong, name, size, relation in sums
+        if is_wrong
+    ]
+
+
+def _reasons_of_shares(limits, of):
+    lowest, highest = limits.lower.sum(axis=1), limits.upper.sum(axis=1)
+    reasons = []
+    for wrong, sums, name, relation in (
+        (lowest > 1.0 + SUM_ERROR, lowest, "lower", "more"),
+        (highest < 1.0 - SUM_ERROR, highest, "upper", "less"),
+    ):
+        if wrong.any():
+            l = int(np.argmax(wrong))
+            where = "every cluster" if wrong.all() and np.ptp(sums) < SUM_ERROR else f"cluster {l}"
+            reasons.append(
+                f"The {name} shares{of} in {where} sum to {sums[l]:.6g}, {relation} than 1: no "
+                "row can be there."
+            )
+    return reasons
+
+
+def _rows_of_group(group_sizes, is_in_group):
+    own = float(group_sizes[is_in_group].sum())
+    return f"{_number(own)} rows or {own / group_sizes.sum():.4g} of all"
+
+
+def _number(value):
+    """A number of rows, or a weight, with all digits of a whole number."""
+    is_whole = 0.5 <= abs(value) < 2**53 and abs(value - round(value)) < 1e-6
+    return f"{round(value):,}" if is_whole else f"{value:,.6g}"
+
+
+def _least_slack(constraints, group_sizes):
+    """Table that misses the limits least in all, and by how much it is beyond each.
+
+    Variables are the cells, and what is beyond a limit and (for equations) short of it.
+    """
+    n_clusters, n_groups = constraints.shape
+    n_limits, n_cells = constraints.n_limits, n_clusters * n_groups
+    equal = np.flatnonzero(constraints.is_equal)
+    identity = sparse.eye_array(n_limits, format="csc")
+    beyond = sparse.hstack([constraints.matrix, -identity, identity[:, equal]], format="csr")
+    n_slacks = n_limits + len(equal)
+    unequal = np.flatnonzero(~constraints.is_equal)
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
+    whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_slacks))])
+    result = linprog(
+        np.repeat([0.0, 1.0], [n_cells, n_slacks]),
+        A_ub=beyond[unequal] if len(unequal) else None,
+        b_ub=constraints.right[unequal] if len(unequal) else None,
+        A_eq=sparse.vstack([whole, beyond[equal]]),
+        b_eq=np.concatenate([group_sizes, constraints.right[equal]]),
+        method="highs-ds",
+    )
+    if result.status != 0:
+        raise RuntimeError(f"HiGHS could not check the limits: {result.message}")
+    excess = result.x[n_cells : n_cells + n_limits].copy()
+    excess[equal] -= result.x[n_cells + n_limits :]
+    return result.x[:n_cells].reshape(constraints.shape), excess

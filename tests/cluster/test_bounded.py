@@ -1,0 +1,412 @@
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from fairanchor.cluster import _bounded, _bounded_program
+from fairanchor.cluster._bounded import BoundedFairAssignment
+from fairanchor.exceptions import FairnessWarning
+
+OBJECTIVES = ["kmeans", "kmedian", "kcenter"]
+
+
+def segregated_data(rng, n_rows, n_clusters=3):
+    """Blobs, each mostly of one group, and a second attribute."""
+    blob = rng.integers(0, n_clusters, n_rows)
+    X = 4 * rng.normal(size=(n_clusters, 2))[blob] + rng.normal(size=(n_rows, 2))
+    first = np.where(rng.uniform(size=n_rows) < 0.7, blob % 2, rng.integers(0, 2, n_rows))
+    second = np.where(rng.uniform(size=n_rows) < 0.7, (blob + 1) % 3, rng.integers(0, 3, n_rows))
+    return X, np.column_stack([first, second])
+
+
+def fit_quietly(model, X, groups, **keywords):
+    """Fit although on few rows an empty cluster may have to be filled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        return model.fit(X, sensitive_features=groups, **keywords)
+
+
+def costs_to(model, X):
+    distance = cdist(X, model.cluster_centers_)
+    return distance**2 if model.objective == "kmeans" else distance
+
+
+def within_bounds(table, share, tolerance, slack=1e-9):
+    size = table.sum(axis=1, keepdims=True)
+    return np.all(table >= (1 - tolerance) * share * size - slack) and np.all(
+        table <= share / (1 - tolerance) * size + slack
+    )
+
+
+def dense_program(cost, columns, tolerance, weights=None, allowed=None):
+    """Oracle: the program as it is written down, one variable per row and cluster."""
+    n, k = cost.shape
+    weights = np.ones(n) if weights is None else weights
+    inequalities = []
+    for column in columns.T:
+        for name in np.unique(column):
+            share = weights[column == name].sum() / weights.sum()
+            for cluster in range(k):
+                of_cluster, of_group = np.zeros((n, k)), np.zeros((n, k))
+                of_cluster[:, cluster] = weights
+                of_group[:, cluster] = weights * (column == name)
+                inequalities.append((1 - tolerance) * share * of_cluster - of_group)
+                inequalities.append(of_group - share / (1 - tolerance) * of_cluster)
+    limits = [0.0] * len(inequalities)
+    for cluster in range(k):
+        of_cluster = np.zeros((n, k))
+        of_cluster[:, cluster] = -weights
+        inequalities.append(of_cluster)
+        limits.append(-min(weights.min(), weights.sum() / k))
+    upper = np.ones((n, k)) if allowed is None else allowed.astype(float)
+    return linprog(
+        (cost * weights[:, None]).ravel(),
+        A_ub=np.reshape(inequalities, (-1, n * k)),
+        b_ub=limits,
+        A_eq=np.kron(np.eye(n), np.ones(k)),
+        b_eq=np.ones(n),
+        bounds=np.column_stack([np.zeros(n * k), upper.ravel()]),
+    )
+
+
+# The linear program.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("objective", ["kmeans", "kmedian"])
+@pytest.mark.parametrize("seed", range(4))
+def test_lp_value_is_that_of_the_program_written_down(seed, objective, weighted):
+    rng = np.random.default_rng(seed)
+    X, columns = segregated_data(rng, 60)
+    X[40:] = X[:20]  # equal rows, partly of equal groups
+    columns = columns[:, : 1 + seed % 2]
+    weights = rng.uniform(0.1, 3.0, 60) if weighted else None
+    model = BoundedFairAssignment(3, objective=objective, tolerance=0.1 * seed, random_state=0)
+    fit_quietly(model, X, columns, sample_weight=weights)
+    expected = dense_program(costs_to(model, X), columns, 0.1 * seed, weights)
+    assert_allclose(model.lp_value_, expected.fun, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_radius_is_the_least_distance_with_a_feasible_program(seed):
+    X, columns = segregated_data(np.random.default_rng(seed), 40)
+    columns = columns[:, :1]
+    model = BoundedFairAssignment(3, objective="kcenter", tolerance=0.1, random_state=0)
+    fit_quietly(model, X, columns)
+    cost = costs_to(model, X)
+    feasible = (
+        radius
+        for radius in np.unique(cost)
+        if radius >= cost.min(axis=1).max()
+        and dense_program(0 * cost, columns, 0.1, allowed=cost <= radius).status == 0
+    )
+    assert_allclose(model.lp_value_, next(feasible), rtol=1e-9)
+    assert model.inertia_ <= model.lp_value_ * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+def test_program_restricted_to_undecided_rows_has_the_optimum_of_all_rows(
+    monkeypatch, objective, tolerance
+):
+    X, columns = segregated_data(np.random.default_rng(5), 900)
+    model = BoundedFairAssignment(
+        3, objective=objective, tolerance=tolerance, n_init=1, random_state=0
+    )
+    whole = fit_quietly(model, X, columns).lp_value_
+    monkeypatch.setattr(_bounded_program, "PROGRAM_ROWS", 50)
+    assert_allclose(fit_quietly(model, X, columns).lp_value_, whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_larger_tolerance_never_raises_the_lp_value(objective):
+    X, columns = segregated_data(np.random.default_rng(0), 150)
+    values = [
+        fit_quietly(
+            BoundedFairAssignment(3, objective=objective, tolerance=tolerance, random_state=0),
+            X,
+            columns[:, 0],
+        ).lp_value_
+        for tolerance in [0.0, 0.05, 0.2, 0.5, 0.8, 0.99]
+    ]
+    assert np.all(np.diff(values) <= 1e-6 * values[0])
+    assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_labels_are_those_of_the_nearest_center_when_bounds_do_not_bind(objective):
+    X, columns = segregated_data(np.random.default_rng(0), 80)
+    model = BoundedFairAssignment(
+        3, objective=objective, lower=[0, 0], upper=[1, 1], random_state=0
+    )
+    model.fit(X, sensitive_features=columns[:, 0])
+    cost = costs_to(model, X)
+    assert_array_equal(model.labels_, cost.argmin(axis=1))
+    assert_allclose(model.inertia_, model.lp_value_)
+    one_group = BoundedFairAssignment(3, objective=objective, random_state=0)
+    one_group.fit(X, sensitive_features=["a"] * 80)
+    assert_array_equal(one_group.labels_, model.labels_)
+    if objective == "kmeans":
+        plain = KMeans(3, n_init=10, random_state=0).fit(X)
+        assert_allclose(one_group.inertia_, plain.inertia_)
+
+
+# Rounding.
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(4))
+def test_against_all_assignments_of_few_rows(seed, objective):
+    rng = np.random.default_rng(seed)
+    n, k, tolerance = int(rng.integers(6, 11)), 2, 0.5
+    group = rng.permutation(np.arange(n) % 2)
+    X = rng.normal(size=(n, 2))
+    model = BoundedFairAssignment(k, objective=objective, tolerance=tolerance, random_state=0)
+    fit_quietly(model, X, group)
+    cost = costs_to(model, X)
+    share = np.bincount(group) / n
+    best = np.inf
+    for labels in map(np.array, itertools.product(range(k), repeat=n)):
+        table = np.array([np.bincount(group[labels == c], minlength=2) for c in range(k)])
+        if table.sum(axis=1).min() > 0 and within_bounds(table, share, tolerance):
+            used = cost[np.arange(n), labels]
+            best = min(best, used.max() if objective == "kcenter" else used.sum())
+    assert model.lp_value_ <= best * (1 + 1e-7)
+    if model.worst_violation_ == 0:
+        # Then the labels are among those enumerated: nothing is better than the program.
+        assert model.inertia_ >= best * (1 - 1e-7)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    n_attributes=st.integers(1, 3),
+    n_clusters=st.integers(1, 5),
+    objective=st.sampled_from(OBJECTIVES),
+    tolerance=st.sampled_from([0.0, 0.2, 0.7]),
+)
+def test_no_bound_is_missed_by_more_than_promised_and_no_cost_is_above_the_lp_value(
+    seed, n_attributes, n_clusters, objective, tolerance
+):
+    rng = np.random.default_rng(seed)
+    X, columns = segregated_data(rng, int(rng.integers(30, 90)), max(2, n_clusters))
+    columns = np.column_stack([columns, rng.integers(0, 4, len(X))])[:, :n_attributes]
+    model = BoundedFairAssignment(
+        n_clusters, objective=objective, tolerance=tolerance, n_init=2, random_state=seed
+    )
+    filled = False
+    try:
+        model.fit(X, sensitive_features=columns)
+    except FairnessWarning:
+        filled = True
+        fit_quietly(model, X, columns)
+
+    assert_array_equal(np.unique(model.labels_), np.arange(n_clusters))
+    violation = 0.0
+    for column, table in zip(columns.T, model.attribute_counts_.values(), strict=True):
+        share = np.unique(column, return_counts=True)[1] / len(X)
+        size = table.sum(axis=1, keepdims=True)
+        violation = max(violation, ((1 - tolerance) * share * size - table).max())
+        upper = np.minimum(1, share / (1 - tolerance))
+        violation = max(violation, (table - upper * size).max())
+    assert_allclose(model.worst_violation_, violation, atol=1e-9)
+    assert filled or violation <= 4 * n_attributes + 3
+    assert filled or model.inertia_ <= model.lp_value_ * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("n_attributes", [1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_keeps_totals_and_does_not_raise_the_cost_of_spread_out_masses(seed, n_attributes):
+    rng = np.random.default_rng(seed)
+    X, columns = segregated_data(rng, 80)
+    codes = list(columns.T[:n_attributes])
+    limits = [(np.zeros(2), np.ones(2)), (np.zeros(3), np.ones(3))][:n_attributes]
+    cost = cdist(X, X[:4])
+    program = _bounded_program.FairProgram(cost, np.ones(80), np.ones(80), codes, limits, 0.0)
+    x = rng.dirichlet(np.ones(4), 80)  # nearly all masses are fractional
+
+    whole = _bounded_program.round_masses(program, x)
+
+    assert_array_equal(whole.sum(axis=1), 1)
+    assert (cost * whole).sum() <= (cost * x).sum() * (1 + 1e-9)
+    allowed = 2 * (n_attributes + 1)
+    assert np.abs((whole - x).sum(axis=0)).max() < allowed
+    for code in codes:
+        for group in range(code.max() + 1):
+            assert np.abs((whole - x)[code == group].sum(axis=0)).max() < allowed
+
+
+def test_attributes_are_bounded_each_and_not_their_intersection():
+    X, columns = segregated_data(np.random.default_rng(1), 300)
+    model = BoundedFairAssignment(3, tolerance=0.1, random_state=0)
+    model.fit(X, sensitive_features=columns)
+    for j, table in enumerate(model.attribute_counts_.values()):
+        names = np.unique(columns[:, j])
+        assert_array_equal(list(model.attribute_groups_.values())[j], names)
+        expected = [
+            [np.sum((model.labels_ == c) & (columns[:, j] == name)) for name in names]
+            for c in range(3)
+        ]
+        assert_array_equal(table, expected)
+        share = table.sum(axis=0) / 300
+        assert within_bounds(table, share, 0.1, slack=model.worst_violation_ + 1e-9)
+    assert model.counts_.shape == (3, 6)
+    assert model.counts_.sum() == 300
+    assert model.worst_violation_ <= 11
+    # The intersection itself is not within these bounds, or the test would show nothing.
+    joint_share = model.counts_.sum(axis=0) / 300
+    assert not within_bounds(model.counts_, joint_share, 0.1, slack=model.worst_violation_ + 1e-9)
+
+
+def test_bounds_by_name_and_by_position_replace_the_default():
+    X, columns = segregated_data(np.random.default_rng(2), 200)
+    group = np.where(columns[:, 0] == 0, "x", "y")
+    share = np.mean(group == "x")
+    named = BoundedFairAssignment(
+        3, tolerance=0.9, lower={"x": share - 0.02}, upper={"x": share + 0.02}, random_state=0
+    ).fit(X, sensitive_features=group)
+    rows = named.counts_.sum(axis=1)
+    assert np.all(np.abs(named.counts_[:, 0] - share * rows) <= 0.02 * rows + 7)
+    placed = BoundedFairAssignment(
+        3, lower=[share - 0.02, 0], upper=[share + 0.02, 1], random_state=0
+    ).fit(X, sensitive_features=group)
+    assert_array_equal(placed.labels_, named.labels_)
+    assert (
+        named.lp_value_
+        > BoundedFairAssignment(3, tolerance=0.9, random_state=0)
+        .fit(X, sensitive_features=group)
+        .lp_value_
+    )
+    per_column = BoundedFairAssignment(
+        3, tolerance=0.0, lower=[None, [0, 0, 0]], upper=[None, [1, 1, 1]], random_state=0
+    )
+    per_column.fit(X, sensitive_features=columns)
+    only_first = BoundedFairAssignment(3, tolerance=0.0, random_state=0)
+    only_first.fit(X, sensitive_features=columns[:, 0])
+    assert_allclose(per_column.lp_value_, only_first.lp_value_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_weight_two_counts_as_two_rows_in_the_program(objective):
+    rng = np.random.default_rng(3)
+    X, columns = segregated_data(rng, 60)
+    cost = cdist(X, X[:3])
+    twice = rng.integers(1, 3, 60)
+    again = np.repeat(np.arange(60), twice)
+    codes = columns[:, 0]
+    share = np.bincount(codes, weights=twice) / twice.sum()
+    limits = [(0.9 * share, np.minimum(1, share / 0.9))]
+    values = [
+        _bounded_program.assign_within(
+            cost[rows], weights.astype(float), codes[rows], [codes[rows]], limits,
+            smallest_radius=objective == "kcenter",
+        )[1]
+        for rows, weights in [(np.arange(60), twice), (again, np.ones(len(again)))]
+    ]  # fmt: skip
+    assert_allclose(values[0], values[1], rtol=1e-6)
+
+
+def test_violation_with_weights_is_below_its_bound_and_weightless_rows_are_ignored():
+    rng = np.random.default_rng(4)
+    X, columns = segregated_data(rng, 120)
+    weights = rng.choice([0.0, 0.5, 1.0, 4.0], 120)
+    model = BoundedFairAssignment(3, random_state=0)
+    model.fit(X, sensitive_features=columns[:, 0], sample_weight=weights)
+    assert model.worst_violation_ < 8 * 4.0
+    assert model.inertia_ <= model.lp_value_ * (1 + 1e-6)
+    kept = weights > 0
+    expected = dense_program(costs_to(model, X)[kept], columns[kept][:, :1], 0.2, weights[kept]).fun
+    assert_allclose(model.lp_value_, expected, rtol=1e-6)
+    assert_array_equal(model.labels_[~kept], costs_to(model, X)[~kept].argmin(axis=1))
+
+
+# Habits of an estimator.
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_result_depends_neither_on_names_nor_on_scale_and_repeats(objective):
+    X, columns = segregated_data(np.random.default_rng(0), 100)
+    model = BoundedFairAssignment(3, objective=objective, random_state=1)
+    labels = model.fit(X, sensitive_features=columns[:, 0]).labels_
+    value = model.lp_value_
+    names = np.where(columns[:, 0] == 0, "z", "a")
+    assert_array_equal(model.fit(X, sensitive_features=names).labels_, labels)
+    for scale in [2.0**-330, 2.0**330]:
+        model.fit(X * scale, sensitive_features=names)
+        assert_array_equal(model.labels_, labels)
+        power = 2 if objective == "kmeans" else 1
+        assert_allclose(model.lp_value_ / scale**power, value, rtol=1e-9)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).labels_, labels)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("X", "group"),
+    [
+        (np.ones((12, 2)), np.arange(12) % 2),
+        (np.arange(12.0)[:, None], np.arange(12) // 6),
+        (np.random.default_rng(0).normal(size=(12, 40)).astype(np.float32), np.arange(12) % 3),
+        (np.arange(24).reshape(12, 2) % 3, np.arange(12)),
+        (np.random.default_rng(0).normal(size=(3, 2)), [0, 0, 1]),
+    ],
+    ids=["equal rows", "one feature", "wide float32", "one-row groups", "singletons"],
+)
+def test_degenerate_rows_still_give_all_clusters(X, group, objective):
+    model = BoundedFairAssignment(3, objective=objective, random_state=0)
+    fit_quietly(model, X, group)
+    assert_array_equal(np.unique(model.labels_), np.arange(3))
+    assert np.isfinite([model.lp_value_, model.inertia_, model.worst_violation_]).all()
+
+
+def test_a_filled_cluster_is_not_silent(monkeypatch):
+    X, columns = segregated_data(np.random.default_rng(0), 30)
+    monkeypatch.setattr(
+        _bounded, "assign_within", lambda cost, *args, **keywords: (np.zeros(30, int), 1.0)
+    )
+    model = BoundedFairAssignment(3, random_state=0)
+    with pytest.warns(FairnessWarning, match="2 empty clusters had to be filled"):
+        model.fit(X, sensitive_features=columns[:, 0])
+    assert_array_equal(np.unique(model.labels_), np.arange(3))
+
+
+def test_unfinished_search_for_medoids_warns():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = BoundedFairAssignment(10, objective="kmedian", max_iter=1, n_init=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        fit_quietly(model, X, np.arange(300) % 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"tolerance": 1.0}, "'tolerance' parameter"),
+        ({"tolerance": -0.1}, "'tolerance' parameter"),
+        ({"objective": "median"}, "'objective' parameter"),
+        ({"lower": {"a": 0.6}, "upper": {"a": 0.4}}, "'a' has lower=0.6 > upper=0.4"),
+        ({"upper": {"a": 0.4}, "lower": {"a": 0.0}}, "'a' has the share 0.5 .* upper=0.4"),
+        ({"lower": {"b": 0.55}}, "'b' has the share 0.5 .* lower=0.55"),
+        ({"lower": {"c": 0.1}}, r"lower names the groups \['c'\]"),
+        ({"upper": [0.5, 0.5, 0.5]}, r"upper has shape \(3,\), expected \(2,\)"),
+        ({"upper": {"a": 1.5}}, "shares between 0 and 1"),
+        ({"n_clusters": 7}, "n_samples=6 should be >= n_clusters=7"),
+    ],
+)
+def test_bad_input_is_refused_with_names_and_numbers(params, match):
+    model = BoundedFairAssignment(**{"n_clusters": 2, **params})
+    with pytest.raises(ValueError, match=match):
+        model.fit(np.arange(6.0)[:, None], sensitive_features=list("ababab"))
+
+
+def test_bounds_for_several_columns_need_one_entry_per_column():
+    model = BoundedFairAssignment(2, lower=[0.1, 0.1, 0.1])
+    with pytest.raises(ValueError, match="one entry for each of the 2 columns"):
+        model.fit(np.arange(6.0)[:, None], sensitive_features=np.eye(6, 2))

@@ -1,0 +1,375 @@
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
+
+from fairanchor._kernels._fairlets import assign_to_hubs, swap_medoids
+from fairanchor.cluster import _fairlets
+from fairanchor.cluster._fairlet_tree import build_tree, tree_fairlets
+from fairanchor.cluster._fairlets import FairletClustering
+from fairanchor.groups._groups import check_groups
+
+METHODS = ["flow", "tree", "vanilla"]
+OBJECTIVES = ["kcenter", "kmedian"]
+
+
+def random_groups(rng, n_rows, n_groups):
+    """Groups of different sizes, each with at least one row."""
+    shares = rng.dirichlet(np.full(n_groups, 2.0))
+    rest = rng.choice(n_groups, p=shares, size=n_rows - n_groups)
+    return rng.permutation(np.concatenate([np.arange(n_groups), rest]))
+
+
+def count_rows(labels, group):
+    names, columns = np.unique(group, return_inverse=True)
+    table = np.zeros((labels.max() + 1, len(names)), dtype=int)
+    np.add.at(table, (labels, columns), 1)
+    return table
+
+
+def balance_in_rows(labels, group):
+    table = count_rows(labels, group)
+    return (table.min(axis=1) / table.max(axis=1)).min()
+
+
+def clustered_data(rng, n_rows, n_features=2):
+    """Eight blobs; half of them have few rows of the smaller group."""
+    blob = rng.integers(0, 8, n_rows)
+    X = 5 * rng.normal(size=(8, n_features))[blob] + rng.normal(size=(n_rows, n_features))
+    return X, rng.uniform(size=n_rows) < np.where(blob < 4, 0.15, 0.5)
+
+
+# The exact split.
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(12))
+def test_flow_has_the_least_cost_of_all_star_decompositions(seed, objective):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 9))
+    group = random_groups(rng, n, 2)
+    X = rng.normal(size=(n, 2))
+    if np.bincount(group).argmin() == 0:
+        group = 1 - group
+    rows, hubs = np.flatnonzero(group == 0), np.flatnonzero(group == 1)
+    ratio = -(-len(rows) // len(hubs)) + seed % 2
+
+    model = FairletClustering(1, objective=objective, max_ratio=ratio, random_state=0)
+    cost = model.fit(X, sensitive_features=group).decomposition_cost_
+
+    summary = np.max if objective == "kcenter" else np.sum
+    best = min(
+        summary(np.linalg.norm(X[rows] - X[list(choice)], axis=1))
+        for choice in itertools.product(hubs, repeat=len(rows))
+        if all(1 <= choice.count(hub) <= ratio for hub in hubs)
+    )
+    assert_allclose(cost, best, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transport_costs_as_much_as_linear_assignment_to_slots(seed):
+    rng = np.random.default_rng(seed)
+    n_hubs, least, room = rng.integers(1, 8), rng.integers(1, 4), rng.integers(0, 4)
+    most = least + room
+    n_rows = rng.integers(least * n_hubs, most * n_hubs + 1)
+    # Integer costs have many ties.
+    cost = rng.uniform(size=(n_rows, n_hubs)) if seed % 2 else rng.integers(0, 5, (n_rows, n_hubs))
+    cost = cost.astype(float)
+
+    hub = assign_to_hubs(cost, least, most, False)
+
+    load = np.bincount(hub, minlength=n_hubs)
+    assert load.min() >= least
+    assert load.max() <= most
+    # Oracle: `most` slots per hub; rows that fill up the table may not use the first `least`.
+    slots = np.zeros((most * n_hubs, most * n_hubs))
+    slots[:n_rows] = np.tile(cost, most)
+    slots[n_rows:, : least * n_hubs] = np.inf
+    expected = slots[linear_sum_assignment(slots)].sum()
+    assert_allclose(cost[np.arange(n_rows), hub].sum(), expected, rtol=1e-12)
+
+
+def has_flow_within(cost, radius, least, most):
+    n_rows, n_hubs = cost.shape
+    source, spare, sink = 0, n_rows + n_hubs + 1, n_rows + n_hubs + 2
+    capacity = np.zeros((sink + 1, sink + 1), dtype=np.int32)
+    capacity[source, 1 : n_rows + 1] = 1
+    capacity[1 : n_rows + 1, n_rows + 1 : spare] = cost <= radius
+    capacity[n_rows + 1 : spare, sink] = least
+    capacity[n_rows + 1 : spare, spare] = most - least
+    capacity[spare, sink] = n_rows - least * n_hubs
+    return maximum_flow(csr_array(capacity), source, sink).flow_value == n_rows
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_bottleneck_is_the_first_radius_with_a_feasible_flow(seed):
+    rng = np.random.default_rng(seed)
+    n_hubs, least, most = int(rng.integers(1, 6)), 1 + seed % 2, 3
+    n_rows = int(rng.integers(least * n_hubs, most * n_hubs + 1))
+    cost = rng.integers(0, 30, (n_rows, n_hubs)).astype(float)
+
+    hub = assign_to_hubs(cost, least, most, True)
+
+    feasible = [r for r in np.unique(cost) if has_flow_within(cost, r, least, most)]
+    assert cost[np.arange(n_rows), hub].max() == feasible[0]
+
+
+def test_transport_reports_forbidden_pairs_that_leave_no_assignment():
+    cost = np.array([[0.0, np.inf], [1.0, np.inf]])
+    assert_array_equal(assign_to_hubs(cost, 1, 1, False), [-1, -1])
+
+
+# All splits.
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n_groups=st.integers(1, 4),
+    method=st.sampled_from(METHODS),
+    objective=st.sampled_from(OBJECTIVES),
+    slack=st.sampled_from([None, 0, 2]),
+)
+def test_balance_in_rows_is_never_below_what_is_promised(
+    seed, n_groups, method, objective, slack
+):  # fmt: skip
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(n_groups, 40))
+    group = random_groups(rng, n, n_groups)
+    X = rng.integers(0, 4, (n, 2)) if seed % 2 else rng.normal(size=(n, int(rng.integers(1, 6))))
+    sizes = np.bincount(group)
+    needed = -(-sizes.max() // sizes.min())
+    ratio = "auto" if slack is None else int(needed + slack)
+    n_clusters = max(1, min(3, n // (2 * n_groups * int(needed + (slack or 0)))))
+
+    model = FairletClustering(
+        n_clusters, method=method, objective=objective, max_ratio=ratio, random_state=seed
+    ).fit(X, sensitive_features=group)
+
+    assert model.max_ratio_ == (needed if slack is None else ratio)
+    in_fairlets = count_rows(model.fairlets_, group)
+    assert in_fairlets.min() >= 1
+    assert in_fairlets.max() <= model.max_ratio_
+    assert_array_equal(model.fairlets_[model.fairlet_centers_], np.arange(len(in_fairlets)))
+    assert_array_equal(np.unique(model.labels_), np.arange(n_clusters))
+    assert balance_in_rows(model.labels_, group) >= 1 / model.max_ratio_
+    assert model.balance_ == balance_in_rows(model.labels_, group)
+    # Clusters are unions of fairlets.
+    assert_array_equal(model.labels_, model.labels_[model.fairlet_centers_][model.fairlets_])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_more_than_two_groups_have_even_loads_around_every_row_of_the_smallest(method):
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat([0, 1, 2, 3], [50, 33, 20, 8]))
+    X = rng.normal(size=(len(group), 3))
+    model = FairletClustering(2, method=method, random_state=0).fit(X, sensitive_features=group)
+    table = count_rows(model.fairlets_, group)
+    assert len(table) == 8
+    assert_array_equal(table.min(axis=0), [6, 4, 2, 1])
+    assert_array_equal(table.max(axis=0), [7, 5, 3, 1])
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_tree_is_cheaper_than_vanilla_and_dearer_than_flow_on_clustered_data(n_groups):
+    costs = {method: [] for method in METHODS}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, group = clustered_data(rng, 300)
+        group = group + (n_groups == 3) * (rng.uniform(size=300) < 0.3)
+        for method in METHODS:
+            model = FairletClustering(2, method=method, objective="kmedian", random_state=seed)
+            model.fit(X, sensitive_features=group)
+            costs[method].append(model.decomposition_cost_)
+    assert np.mean(costs["flow"]) < np.mean(costs["tree"]) < 0.85 * np.mean(costs["vanilla"])
+
+
+def test_tree_splits_every_blob_within_itself_when_all_blobs_are_balanced():
+    rng = np.random.default_rng(0)
+    blob = np.repeat(np.arange(5), 40)
+    # Corners of cells of the same size: whatever the shift, blobs are far from each other.
+    X = 100.0 * rng.permutation(np.eye(5))[blob] + 0.01 * rng.uniform(size=(200, 5))
+    group = np.tile([0, 0, 1, 0], 50)
+    hub = tree_fairlets(X, check_groups(group, 200), [(1, 3)], np.random.RandomState(0))
+    assert_array_equal(blob[hub], blob)
+
+
+def test_leaves_of_the_tree_are_the_distinct_cells_in_contiguous_nodes():
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 8, (100, 2))
+    order, spans, children = build_tree(cells)
+    assert_array_equal(np.sort(order), np.arange(100))
+    leaves = children[:, 0] < 0
+    assert leaves.sum() == len(np.unique(cells, axis=0))
+    assert len(spans) == 2 * leaves.sum() - 1
+    for start, stop in spans[leaves]:
+        assert len(np.unique(cells[order[start:stop]], axis=0)) == 1
+    for node in np.flatnonzero(~leaves):
+        left, right = spans[children[node]]
+        assert (left[0], left[1], right[1]) == (spans[node, 0], right[0], spans[node, 1])
+
+
+def test_tree_handles_many_rows_and_extreme_ratios():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 5))
+    group = rng.uniform(size=50_000) < 0.3
+    model = FairletClustering(8, method="tree", objective="kmedian", n_init=2, random_state=0)
+    model.fit(X, sensitive_features=group)
+    assert balance_in_rows(model.labels_, group) >= 1 / 3
+    # One fairlet of all rows: no quadratic search for its medoid.
+    lonely = np.arange(50_000) == 7
+    assert len(model.set_params(n_clusters=1).fit(X, sensitive_features=lonely).counts_) == 1
+
+
+# Representatives and their clusters.
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_representatives_are_medoids_of_their_fairlets(objective):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(60, 3)), np.arange(60) % 4 == 0
+    model = FairletClustering(3, objective=objective, random_state=0)
+    model.fit(X, sensitive_features=group)
+    for fairlet, center in enumerate(model.fairlet_centers_):
+        members = np.flatnonzero(model.fairlets_ == fairlet)
+        distance = cdist(X[members], X[members])
+        score = distance.max(axis=1) if objective == "kcenter" else distance.sum(axis=1)
+        assert center == members[np.argmin(score)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_single_swap_improves_the_medoids(seed):
+    rng = np.random.default_rng(seed)
+    distance = cdist(*[rng.normal(size=(25, 2))] * 2)
+    weights = rng.integers(1, 5, 25).astype(float)
+    medoids = rng.choice(25, size=1 + seed % 4, replace=False)
+
+    cost, _, settled = swap_medoids(distance, weights, medoids, 100)
+
+    assert settled
+    assert_allclose(cost, weights @ distance[:, medoids].min(axis=1), rtol=1e-12)
+    for position, candidate in itertools.product(range(len(medoids)), range(25)):
+        swapped = medoids.copy()
+        swapped[position] = candidate
+        assert weights @ distance[:, swapped].min(axis=1) >= cost * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_farthest_first_is_within_twice_the_best_radius_with_one_group(seed):
+    X = np.random.default_rng(seed).normal(size=(12, 2))
+    model = FairletClustering(3, random_state=seed).fit(X, sensitive_features=["a"] * 12)
+    distance = cdist(X, X)
+    best = min(
+        distance[:, list(centers)].min(axis=1).max()
+        for centers in itertools.combinations(range(12), 3)
+    )
+    assert best - 1e-12 <= model.inertia_ <= 2 * best + 1e-12
+    assert model.balance_ == 1.0
+    assert model.decomposition_cost_ == 0.0
+
+
+def test_weights_decide_the_center_but_not_the_fairlets():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(40, 2)), np.arange(40) % 2
+    weights = rng.integers(1, 20, 40).astype(float)
+    model = FairletClustering(1, objective="kmedian", random_state=0)
+    unweighted = model.fit(X, sensitive_features=group).fairlets_
+    model.fit(X, sensitive_features=group, sample_weight=weights)
+    assert_array_equal(model.fairlets_, unweighted)
+    of_fairlet = np.bincount(model.fairlets_, weights=weights)
+    representatives = X[model.fairlet_centers_]
+    best = np.argmin(of_fairlet @ cdist(representatives, representatives))
+    assert_array_equal(model.cluster_centers_, representatives[[best]])
+    assert_allclose(model.counts_, [[weights[group == 0].sum(), weights[group == 1].sum()]])
+    assert_allclose(model.inertia_, weights @ np.linalg.norm(X - representatives[best], axis=1))
+
+
+def test_samples_of_many_representatives_come_close_to_the_search_on_all(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2)) + 6 * rng.normal(size=(4, 2))[rng.integers(0, 4, 600)]
+    model = FairletClustering(4, objective="kmedian", random_state=0)
+    on_all = model.fit(X, sensitive_features=np.zeros(600)).inertia_
+    monkeypatch.setattr(_fairlets, "DENSE_POINTS", 60)
+    sampled = model.fit(X, sensitive_features=np.zeros(600)).inertia_
+    assert on_all <= sampled <= 1.1 * on_all
+
+
+# Habits of an estimator.
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_result_depends_neither_on_names_nor_on_scale_and_repeats(method):
+    rng = np.random.default_rng(0)
+    X, group = clustered_data(rng, 200)
+    model = FairletClustering(4, method=method, objective="kmedian", random_state=3)
+    labels = model.fit(X, sensitive_features=group).labels_
+    cost = model.inertia_
+    names = np.where(group, "a", "z")
+    assert_array_equal(model.fit(X, sensitive_features=names).labels_, labels)
+    for scale in [2.0**-330, 2.0**330]:
+        assert_array_equal(model.fit(X * scale, sensitive_features=group).labels_, labels)
+        assert_allclose(model.inertia_, cost * scale, rtol=1e-12)
+    copy = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copy.labels_, labels)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((20, 2)),
+        np.repeat([[0.0, 1.0], [2.0, 3.0]], 10, axis=0),
+        np.arange(20.0)[:, None],
+        np.random.default_rng(0).normal(size=(20, 60)).astype(np.float32),
+        np.arange(40).reshape(20, 2) % 3,
+    ],
+    ids=["equal", "duplicates", "one feature", "wide float32", "integers"],
+)
+def test_degenerate_rows_still_give_all_clusters_and_the_promised_balance(X, objective, method):
+    group = np.arange(20) % 3 == 0
+    model = FairletClustering(3, method=method, objective=objective, random_state=0)
+    model.fit(X, sensitive_features=group)
+    assert_array_equal(np.unique(model.labels_), np.arange(3))
+    assert balance_in_rows(model.labels_, group) >= 1 / 2
+
+
+def test_as_many_clusters_as_rows_are_singletons_with_one_group():
+    X = np.zeros((5, 1))
+    labels = FairletClustering(5, random_state=0).fit_predict(X, sensitive_features=[1] * 5)
+    assert_array_equal(np.sort(labels), np.arange(5))
+
+
+def test_unfinished_search_warns():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = FairletClustering(10, objective="kmedian", max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model.fit(X, sensitive_features=np.arange(300) % 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "group", "match"),
+    [
+        ({"n_clusters": 3}, [0, 0, 0, 0, 1, 1], "n_clusters=3 should be <= the number of fairlets"),
+        ({"max_ratio": 1}, [0, 0, 0, 0, 1, 1], r"max_ratio=1 should be >= 2: group 0 has 4"),
+        ({"max_ratio": 1.5}, [0, 0, 0, 1, 1, 1], "'max_ratio' parameter"),
+        ({"max_ratio": 0}, [0, 0, 0, 1, 1, 1], "'max_ratio' parameter"),
+        ({"method": "magic"}, [0, 0, 0, 1, 1, 1], "'method' parameter"),
+        ({"objective": "kmeans"}, [0, 0, 0, 1, 1, 1], "'objective' parameter"),
+        ({"n_clusters": 7}, [0, 0, 0, 1, 1, 1], "n_samples=6 should be >= n_clusters=7"),
+        ({}, [0, 1], "sensitive_features has 2 rows, X has 6"),
+    ],
+)
+def test_bad_input_is_refused_with_numbers(params, group, match):
+    model = FairletClustering(**{"n_clusters": 2, **params})
+    with pytest.raises(ValueError, match=match):
+        model.fit(np.arange(6.0)[:, None], sensitive_features=group)

@@ -1,0 +1,374 @@
+"""OneStageFairSpectralClustering against the trace it minimises, written out densely."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from fairanchor._kernels._one_stage import cluster_sums, sweep
+from fairanchor.cluster._one_stage import OneStageFairSpectralClustering, _build_problem
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.metrics import clustering_accuracy_score, mnce_of_table
+
+
+def data(seed, n_rows=60, shift=1.5):
+    """Two clusters whose groups have different shares."""
+    rng = np.random.default_rng(seed)
+    clusters = np.arange(n_rows) % 2
+    groups = (rng.uniform(size=n_rows) < 0.25 + 0.3 * clusters).astype(int)
+    return rng.normal(size=(n_rows, 2)) + shift * clusters[:, None], groups, clusters
+
+
+def neighbour_graph(X, n_neighbors=5):
+    """Oracle of the graph: heat kernel with the lower median of the neighbour distances."""
+    distance = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    near = np.argsort(distance, axis=1)[:, 1 : n_neighbors + 1]
+    lengths = np.sort(np.take_along_axis(distance, near, axis=1).ravel())
+    kernel = np.exp(-(distance**2) / (2 * lengths[(len(lengths) - 1) // 2] ** 2))
+    edges = np.zeros(distance.shape, dtype=bool)
+    edges[np.arange(len(X))[:, None], near] = True
+    return np.where(edges | edges.T, np.maximum(kernel, 1e-3), 0.0)
+
+
+def trace_objective(S, groups, labels, fairness_weight):
+    """tr((YᵀY)⁻¹ Yᵀ(L + λGGᵀ)Y) with dense matrices."""
+    Y = (labels[:, None] == np.unique(labels)).astype(float)
+    G = (groups[:, None] == np.unique(groups)).astype(float)
+    root = 1 / np.sqrt(S.sum(axis=1))
+    K = np.eye(len(S)) - root[:, None] * S * root + fairness_weight * G @ G.T
+    return np.trace(np.linalg.solve(Y.T @ Y, Y.T @ K @ Y))
+
+
+def best_move(objective, labels, i):
+    """Label that row i gets: lowest objective over all clusters, its own on ties."""
+    if (labels == labels[i]).sum() == 1:
+        return labels[i]
+    values = []
+    for label in range(labels.max() + 1):
+        moved = labels.copy()
+        moved[i] = label
+        values.append(objective(moved))
+    best = int(np.argmin(values))
+    return best if values[best] < values[labels[i]] - 1e-10 else labels[i]
+
+
+def repeated_objective(S, groups, repeats, fairness_weight):
+    """Objective of labels when row i is there ``repeats[i]`` times, its copies similar by one."""
+    copies = np.repeat(np.arange(len(S)), repeats)
+    repeated = S[np.ix_(copies, copies)]
+    repeated[(copies[:, None] == copies) & ~np.eye(len(copies), dtype=bool)] = 1.0
+    return lambda labels: trace_objective(repeated, groups[copies], labels[copies], fairness_weight)
+
+
+def random_problem(seed, n_rows=25, n_groups=3, n_clusters=4):
+    rng = np.random.default_rng(seed)
+    X, groups = rng.normal(size=(n_rows, 2)), rng.permutation(np.arange(n_rows) % n_groups)
+    return neighbour_graph(X), groups, rng.permutation(np.arange(n_rows) % n_clusters)
+
+
+# The kernel
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    n_groups=st.integers(1, 5),
+    fairness_weight=st.sampled_from([0.0, 0.03, 1.0, 50.0]),
+    largest_weight=st.sampled_from([1, 4]),
+)
+def test_a_sweep_makes_the_moves_that_lower_the_dense_trace_most(
+    seed, n_groups, fairness_weight, largest_weight
+):
+    S, groups, labels = random_problem(seed, n_groups=n_groups)
+    repeats = np.random.default_rng(seed).integers(1, largest_weight + 1, size=25)
+    objective = repeated_objective(S, groups, repeats, fairness_weight)
+    expected = labels.copy()
+    for i in range(len(S)):
+        expected[i] = best_move(objective, expected, i)
+    problem, _ = _build_problem(sparse.csr_array(S), repeats.astype(float), groups)
+    rows = (problem.weights, problem.codes)
+    sums = cluster_sums(problem.graph, rows, problem.shares, labels, 4)
+    before = labels.copy()
+    scaled_weight = fairness_weight * 2.0**problem.exponent
+    n_moved = sweep(problem.graph, rows, problem.shares, scaled_weight, labels, sums)
+    assert_array_equal(labels, expected)
+    assert n_moved == (labels != before).sum()
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), weighted=st.booleans())
+def test_incremental_sums_equal_recomputed_ones(seed, weighted):
+    S, groups, labels = random_problem(seed, n_rows=40)
+    weights = np.random.default_rng(seed).uniform(0.3, 9, size=40) if weighted else None
+    problem, _ = _build_problem(sparse.csr_array(S), weights, groups)
+    rows = (problem.weights, problem.codes)
+    sums = cluster_sums(problem.graph, rows, problem.shares, labels, 4)
+    for _ in range(3):
+        sweep(problem.graph, rows, problem.shares, 0.5, labels, sums)
+    for kept, fresh in zip(
+        sums, cluster_sums(problem.graph, rows, problem.shares, labels, 4), strict=True
+    ):
+        assert_allclose(kept, fresh, atol=1e-11)
+
+
+# The objective
+
+
+@pytest.mark.parametrize("fairness_weight", [0.0, 0.1, 1.0, 1e3])
+def test_objective_is_the_dense_trace_and_never_increases(fairness_weight):
+    X, groups, _ = data(0)
+    model = OneStageFairSpectralClustering(3, fairness_weight=fairness_weight, random_state=0)
+    model.fit(X, sensitive_features=groups)
+    expected = trace_objective(neighbour_graph(X), groups, model.labels_, fairness_weight)
+    assert_allclose(model.objective_, expected, rtol=1e-10)
+    assert model.objective_ == model.objective_path_[-1]
+    assert len(model.objective_path_) == model.n_iter_ + 1
+    assert (np.diff(model.objective_path_) <= 1e-12 * abs(expected)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_objective_decreases_from_a_bad_start(seed):
+    S, groups, labels = random_problem(seed, n_rows=80)
+    problem, _ = _build_problem(sparse.csr_array(S), None, groups)
+    descent = problem.descend(labels, 0.3, max_iter=50, tol=0.0)
+    assert len(descent.objectives) > 3
+    assert (np.diff(descent.objectives) <= 1e-12 * descent.objectives[0]).all()
+    assert_allclose(descent.objectives[0], trace_objective(S, groups, labels, 0.3), rtol=1e-10)
+    assert_allclose(
+        descent.objectives[-1], trace_objective(S, groups, descent.labels, 0.3), rtol=1e-10
+    )
+
+
+def test_at_the_end_no_single_move_helps():
+    X, groups, _ = data(1)
+    model = OneStageFairSpectralClustering(3, tol=0.0, random_state=0)
+    labels = model.fit_predict(X, sensitive_features=groups).astype(int)
+    objective = repeated_objective(neighbour_graph(X), groups, np.ones(60, dtype=int), 1.0)
+    assert_array_equal([best_move(objective, labels, i) for i in range(60)], labels)
+
+
+def test_fairness_term_has_the_bound_of_proportional_clusters():
+    """Sampled partitions never go below n Σ share², and a huge weight nearly attains it."""
+    X, groups, _ = data(2)
+    S, rng = neighbour_graph(X), np.random.default_rng(0)
+    bound = 60 * (np.bincount(groups) ** 2).sum() / 60**2
+
+    def fairness(labels):
+        return trace_objective(S, groups, labels, 1.0) - trace_objective(S, groups, labels, 0.0)
+
+    sampled = [fairness(rng.permutation(np.arange(60) % 3)) for _ in range(300)]
+    assert min(sampled) >= bound - 1e-9
+    model = OneStageFairSpectralClustering(3, fairness_weight=1e7, random_state=0)
+    model.fit(X, sensitive_features=groups)
+    shares = np.bincount(groups) / 60
+    excess = model.counts_ - model.counts_.sum(axis=1, keepdims=True) * shares
+    assert np.abs(excess).max() < 1  # proportional up to integrality
+    assert bound - 1e-9 <= fairness(model.labels_) < bound + 0.1
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 6])
+def test_more_weight_on_fairness_gives_fairer_clusters(n_groups):
+    rng = np.random.default_rng(n_groups)
+    X = rng.normal(size=(150, 2)) + 3 * (np.arange(150) % 3)[:, None]
+    groups = np.where(rng.uniform(size=150) < 0.6, np.arange(150) % 3, np.arange(150) // 3)
+    groups = groups % n_groups
+    mnce = []
+    for fairness_weight in [0.0, 0.05, 100.0]:
+        model = OneStageFairSpectralClustering(
+            3, fairness_weight=fairness_weight, random_state=0
+        ).fit(X, sensitive_features=groups)
+        mnce.append(mnce_of_table(model.counts_))
+    assert mnce[0] < mnce[-1]
+    assert mnce[0] <= mnce[1] + 1e-12
+    assert mnce[-1] > 0.97
+
+
+def test_without_fairness_separate_blobs_are_found():
+    X, groups, clusters = data(3, 200, shift=12.0)
+    model = OneStageFairSpectralClustering(2, fairness_weight=0.0, random_state=0)
+    labels = model.fit_predict(X, sensitive_features=groups)
+    assert clustering_accuracy_score(clusters, labels) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6])
+def test_auto_weight_stops_where_mnce_stops_gaining(seed):
+    X, groups, _ = data(seed, 40, shift=4.0)
+    model = OneStageFairSpectralClustering(4, fairness_weight="auto", random_state=0)
+    chosen = model.fit(X, sensitive_features=groups).fairness_weight_
+    labels = model.labels_
+
+    def mnce(fairness_weight):
+        fixed = OneStageFairSpectralClustering(
+            4, fairness_weight=fairness_weight, random_state=0
+        ).fit(X, sensitive_features=groups)
+        return mnce_of_table(fixed.counts_), fixed.labels_
+
+    path = [mnce(value)[0] for value in range(1, int(chosen) + 2)]
+    assert (np.diff(path)[:-1] > 0.005).all()
+    assert path[-1] - path[-2] <= 0.005
+    assert_array_equal(mnce(chosen)[1], labels)
+
+
+# Weights
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_integer_weights_have_the_objective_of_repeated_rows(seed):
+    S, groups, labels = random_problem(seed, n_rows=20)
+    repeats = np.random.default_rng(seed).integers(1, 5, size=20)
+    objective = repeated_objective(S, groups, repeats, 0.7)
+    problem, _ = _build_problem(sparse.csr_array(S), repeats.astype(float), groups)
+    descent = problem.descend(labels, 0.7, max_iter=1, tol=0.0)
+    assert_allclose(descent.objectives[0], objective(labels), rtol=1e-10)
+    assert_allclose(descent.objectives[1], objective(descent.labels), rtol=1e-10)
+
+
+def test_unit_weights_equal_no_weights():
+    X, groups, _ = data(5)
+    model = OneStageFairSpectralClustering(3, random_state=0)
+    plain = model.fit(X, sensitive_features=groups).objective_path_
+    labels = model.labels_
+    model.fit(X, sensitive_features=groups, sample_weight=np.ones(60))
+    assert_allclose(model.objective_path_, plain, rtol=1e-12)
+    assert_array_equal(model.labels_, labels)
+
+
+def test_rows_of_weight_zero_take_no_part():
+    X, groups, clusters = data(6, shift=9.0)
+    weights = np.where(np.arange(60) % 7 == 0, 0.0, 1.0)
+    kept = weights > 0
+    model = OneStageFairSpectralClustering(2, fairness_weight=0.01, random_state=0)
+    model.fit(X, sensitive_features=groups, sample_weight=weights)
+    objective, labels = model.objective_, model.labels_
+    assert clustering_accuracy_score(clusters, labels) == 1
+    model.fit(X[kept], sensitive_features=groups[kept])
+    assert_allclose(model.objective_, objective, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e150])
+def test_weights_of_any_size_stay_in_range(scale):
+    X, groups, _ = data(7)
+    model = OneStageFairSpectralClustering(3, random_state=0)
+    model.fit(X, sensitive_features=groups, sample_weight=np.linspace(1, 2, 60) * scale)
+    assert np.isfinite(model.objective_path_).all()
+    assert len(np.unique(model.labels_)) == 3
+
+
+# Invariances and degenerate input
+
+
+def test_names_of_the_groups_do_not_matter():
+    X, groups, _ = data(8, 90)
+    model = OneStageFairSpectralClustering(3, random_state=0)
+    expected = model.fit_predict(X, sensitive_features=groups)
+    counts = model.counts_
+    model.fit(X, sensitive_features=np.array(["z", "a"])[groups])
+    assert_array_equal(model.labels_, expected)
+    assert_array_equal(model.counts_, counts[:, ::-1])
+
+
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**900])
+def test_scale_of_the_rows_does_not_matter(scale):
+    X, groups, _ = data(9)
+    model = OneStageFairSpectralClustering(3, random_state=0)
+    expected = model.fit_predict(X, sensitive_features=groups)
+    assert_array_equal(model.fit_predict(X * scale, sensitive_features=groups), expected)
+
+
+def test_same_seed_gives_same_result_and_pickles():
+    X, groups, _ = data(10, 120)
+    model = OneStageFairSpectralClustering(4, random_state=5).fit(X, sensitive_features=groups)
+    again = OneStageFairSpectralClustering(4, random_state=5).fit(X, sensitive_features=groups)
+    assert_array_equal(again.labels_, model.labels_)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).labels_, model.labels_)
+
+
+@pytest.mark.filterwarnings("ignore:n_clusters:fairanchor.exceptions.FairnessWarning")
+@pytest.mark.filterwarnings("ignore:k-means found:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_groups", [1, 2, 5])
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((12, 2)),
+        np.repeat(np.arange(4.0), 3)[:, None],
+        np.random.default_rng(0).normal(size=(12, 40)).astype(np.float32),
+        np.random.default_rng(1).integers(0, 9, size=(12, 2)),
+        np.vstack([np.random.default_rng(1).normal(size=(11, 2)), [[1e8, 1e8]]]),
+        np.random.default_rng(2).normal(size=(2, 2)),
+    ],
+    ids=["equal", "duplicates", "wide", "integers", "outlier", "two rows"],
+)
+def test_degenerate_rows_give_exactly_k_clusters(X, n_groups):
+    for n_clusters in [1, 2, 5, 12]:
+        if n_clusters > len(X):
+            continue
+        model = OneStageFairSpectralClustering(n_clusters, random_state=0)
+        model.fit(X, sensitive_features=np.arange(len(X)) % n_groups)
+        assert_array_equal(np.unique(model.labels_), np.arange(n_clusters))
+
+
+def test_one_row_is_one_cluster():
+    model = OneStageFairSpectralClustering(1).fit([[3.0]], sensitive_features=["a"])
+    assert_array_equal(model.labels_, [0])
+
+
+def test_rows_without_an_edge_still_count_for_fairness():
+    X, groups, _ = data(11)
+    X[0] = 1e6
+    model = OneStageFairSpectralClustering(2, bandwidth=1.0, random_state=0)
+    model.fit(X, sensitive_features=groups)
+    assert len(np.unique(model.labels_)) == 2
+    assert model.counts_.sum() == 60
+    assert np.isfinite(model.objective_)
+
+
+def test_large_tables_take_the_sparse_path():
+    X, groups, clusters = data(12, 2400, shift=6.0)
+    model = OneStageFairSpectralClustering(2, fairness_weight=1e-4, random_state=0)
+    labels = model.fit_predict(X, sensitive_features=groups)
+    assert clustering_accuracy_score(clusters, labels) > 0.99
+
+
+def test_too_few_sweeps_warn():
+    X, groups, _ = data(13, 100)
+    with pytest.warns(ConvergenceWarning, match="still changed after max_iter=1 sweeps"):
+        OneStageFairSpectralClustering(4, max_iter=1, random_state=0).fit(
+            X, sensitive_features=groups
+        )
+
+
+def test_one_cluster_per_row_warns():
+    with pytest.warns(FairnessWarning, match="n_clusters=3 equals the number of rows"):
+        model = OneStageFairSpectralClustering(3).fit([[0], [1], [2]], sensitive_features=[0, 1, 0])
+    assert_array_equal(model.labels_, [0, 1, 2])
+
+
+GOOD = np.random.default_rng(3).normal(size=(10, 2))
+HALVES = np.arange(10) % 2
+
+BAD_INPUT = [
+    (GOOD, {"n_clusters": 11}, {}, "n_samples=10 should be >= n_clusters=11"),
+    (GOOD, {"bandwidth": 1e-9}, {}, "Every affinity is zero"),
+    (GOOD, {"bandwidth": 0.0}, {}, "'bandwidth' parameter"),
+    (GOOD, {"fairness_weight": -1.0}, {}, "'fairness_weight' parameter"),
+    (GOOD, {"fairness_weight": np.inf}, {}, "'fairness_weight' parameter"),
+    (GOOD, {"n_neighbors": 0}, {}, "'n_neighbors' parameter"),
+    (GOOD * np.nan, {}, {}, "NaN"),
+    (GOOD, {}, {"sensitive_features": HALVES[:9]}, "has 9 rows, X has 10"),
+    (GOOD, {}, {"sample_weight": -HALVES}, "5 negative values"),
+    (GOOD, {}, {"sample_weight": (np.arange(10) == 0) * 1.0}, "positive for 1 rows, fewer than"),
+]
+
+
+@pytest.mark.parametrize(("X", "parameters", "arguments", "message"), BAD_INPUT)
+def test_bad_input_is_refused_with_its_values(X, parameters, arguments, message):
+    model = OneStageFairSpectralClustering(**{"n_clusters": 2} | parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, **{"sensitive_features": HALVES} | arguments)
