@@ -1,6 +1,7 @@
 """Rows in memory: every row once, in blocks that no number of threads can change."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -59,22 +60,24 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(n_rows):
 def test_sums_are_added_in_block_order_even_when_later_blocks_finish_first():
     n_blocks = 9
     rows = make_rows(n_blocks * BLOCK_ROWS, n_jobs=2)
-    second_is_done = threading.Event()
+    third_is_done = threading.Event()
     # Adding these in any other order gives another sum.
     terms = np.array([1.0, 1e-16, 1e-16, 1e16, -1e16, 3.0, 1e-16, 1.0, 1e-16])
 
-    def late_first(block):
+    def late_second(block):
         number = block.start // BLOCK_ROWS
         if number == 0:
-            assert second_is_done.wait(timeout=30)
+            time.sleep(0.01)  # long enough that the others are worth threads
         if number == 1:
-            second_is_done.set()
+            assert third_is_done.wait(timeout=30)
+        if number == 2:
+            third_is_done.set()
         return (terms[number],)
 
     expected = 0.0
     for term in terms:
         expected += term
-    assert float(rows.sum(late_first)[0]) == expected
+    assert float(rows.sum(late_second)[0]) == expected
 
 
 def test_sums_equal_those_over_all_rows_at_once():

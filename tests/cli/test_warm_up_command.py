@@ -128,9 +128,10 @@ def test_a_second_time_there_is_nothing_to_compile(warmed_up):
 @pytest.mark.timeout(1200)
 def test_a_fit_announces_compilation_on_standard_error_unless_quiet(warmed_up, folder):
     command = ("fit", "people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "-o", "-")
+    whole = {path: path.read_bytes() for path in warmed_up.cache.glob("*/*hash_rows*")}
+    removed = [path for path in whole if path.suffix == ".nbi"]
+    assert removed
     for quiet in ([], ["--quiet"]):
-        removed = list(warmed_up.cache.glob("*/*hash_rows*.nbi"))
-        assert removed
         for path in removed:
             path.unlink()
         done = warmed_up.run("-m", "fairanchor", *command, *quiet)
@@ -142,6 +143,8 @@ def test_a_fit_announces_compilation_on_standard_error_unless_quiet(warmed_up, f
             assert done.stderr == ""
         else:
             assert done.stderr.count("fairanchor: compiling numerical kernels") == 1
+    for path, content in whole.items():  # other tests use the same cache
+        path.write_bytes(content)
 
 
 @pytest.mark.parametrize(

@@ -45,3 +45,13 @@ def nearest_center_sums(X, weights, centers, sums, totals):
         for j in range(row.shape[0]):
             own[j] += weights[i] * row[j]
     return cost
+
+
+@njit(**LEAN)
+def add_shares(X, first, labels, weights, sums):
+    """Add each row to the sums of its labels, which are ``labels[first[i] : first[i + 1]]``."""
+    for i in range(X.shape[0]):
+        for e in range(first[i], first[i + 1]):
+            total = sums[labels[e]]
+            for j in range(X.shape[1]):
+                total[j] += weights[e] * X[i, j]

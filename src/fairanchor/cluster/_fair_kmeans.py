@@ -38,7 +38,7 @@ PLAIN_RUNS = {20: 10, 50: 4}
 FINALISTS = {10: 5, 20: 3}
 SAME_COST, WORTH_A_TRY = 1e-3, 1.2
 # Their steps before those are given up that cost more than this times the best.
-FIRST_STEPS, PROMISING = 3, 1.01
+FIRST_ROWS, FIRST_ROWS_PER_CELL, FIRST_STEPS, PROMISING = 8_000, 25, 3, 1.015
 # Rows on which starts are compared. Fewer chose worse starts on some tables.
 COMPETING_ROWS = 20_000
 
@@ -315,8 +315,11 @@ default="population"
         first, *larger = samples or [training.distinct]
         starts = [Start(centers) for centers in self._starts(training, first)]
         if self.n_init == "auto" and len(starts) > 1:
-            # A few steps tell which ones are worth more.
-            starts = [lloyd.settle(first, start, FIRST_STEPS) for start in starts]
+            # A few steps on few rows tell which ones are worth more.
+            n_cells = self.n_clusters * first.n_groups
+            few = _competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
+            few = few or [first]
+            starts = [lloyd.settle(few[0], start, FIRST_STEPS) for start in starts]
             most = PROMISING * min(start.cost for start in starts)
             starts = [start for start in starts if start.cost <= most]
         if samples or len(starts) > 1:

@@ -16,8 +16,8 @@ from fairanchor.rows import ChunkedRows
 from fairanchor.rows._chunks import added
 from fairanchor.rows._sums import label_cost, label_sums, shared_sums
 
-# From so many products for a row on, a matrix product is faster than loops.
-PRODUCT_SIZE = 150
+# From so many clusters on, a matrix product is faster than loops, whatever the number of features.
+PRODUCT_CLUSTERS = 40
 # Of a block's rows, or of their costs.
 NUMBERS_AT_A_TIME = 2**18
 
@@ -36,7 +36,7 @@ class CenterCosts:
     @property
     def is_product(self):
         """Whether costs come from a matrix product."""
-        return self.centers.size >= PRODUCT_SIZE
+        return len(self.centers) >= PRODUCT_CLUSTERS
 
     @property
     def rows_at_a_time(self):
@@ -60,7 +60,6 @@ class CenterCosts:
         np.einsum("ij,ij->i", rows[:, :-2], rows[:, :-2], out=rows[:, -1])
         np.matmul(rows, factor, out=out)
         np.maximum(out, 0.0, out=out)
-        return
 
     def _factor(self):
         """Mean of the centres, and what rows from there, 1 and their square are multiplied by."""

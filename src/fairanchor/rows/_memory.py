@@ -4,6 +4,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -12,6 +13,8 @@ from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._shared_state import one_blas_thread
 
 BLOCK_ROWS = 8192
+# Seconds of work that are not worth threads.
+SHORT_WORK = 1e-3
 
 
 @dataclass(frozen=True)
@@ -186,12 +189,20 @@ def map_in_threads(function, items, n_jobs):
     # One BLAS thread: the items are the parallelism, and a product's bits must not
     # depend on how many threads share it.
     with one_blas_thread():
-        if n_threads <= 1:
-            yield from map(function, items)
+        rest = iter(items)
+        for item in rest:
+            started = perf_counter()
+            result = function(item)
+            # Threads take a while to start, so short work is done without them.
+            is_short = (perf_counter() - started) * (len(items) - 1) < SHORT_WORK
+            yield result
+            if n_threads > 1 and not is_short:
+                break
+        else:
             return
         with ThreadPoolExecutor(n_threads) as pool:
             pending = deque()
-            for item in items:
+            for item in rest:
                 pending.append(pool.submit(function, item))
                 if len(pending) > 4 * n_threads:
                     yield pending.popleft().result()

@@ -1,7 +1,8 @@
-"""Sums of rows by label: products with a sparse matrix that has a column for each row."""
+"""Sums of rows by label."""
 
 import numpy as np
-from scipy.sparse import csc_array
+
+from fairanchor._kernels import _centers as kernels
 
 
 def label_sums(X, weights, labels, n_labels):
@@ -27,7 +28,9 @@ def label_sums(X, weights, labels, n_labels):
 
 def shared_sums(X, first, labels, weights, n_labels):
     """Sums of rows that have shares ``first[i]:first[i + 1]`` in several labels."""
-    return csc_array((weights, labels, first), shape=(n_labels, len(X))) @ X
+    sums = np.zeros((n_labels, X.shape[1]))
+    kernels.add_shares(X, first, labels.astype(np.int64, copy=False), weights, sums)
+    return sums
 
 
 def label_cost(X, weights, labels, centers):
