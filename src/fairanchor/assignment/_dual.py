@@ -32,8 +32,9 @@ WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first: they have far to go.
 START_ROWS = 2_000
 MAX_STEPS, MAX_SWEEPS = 30, 12
-# A band with more candidates is not widened; the search continues with a new sweep.
-MOST_ENTRIES = 2**22
+# A band with more candidates is not widened; the search continues with a new sweep. So many of a
+# row; for bands of all rows, at least and at most.
+CANDIDATES, SMALL_BAND, LARGE_BAND = 8, 2**19, 2**22
 # Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
 OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
 
@@ -146,6 +147,7 @@ class _Search:
         self.limits = constraints.for_kernels
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
         of_a_cell = OF_A_CELL_BEFORE if rough else OF_A_CELL
+        self.most_entries = min(max(CANDIDATES * rows.n_rows, SMALL_BAND), LARGE_BAND)
         self.tolerance = np.maximum(of_a_cell * cells, OF_A_ROW * rows.total / rows.n_rows)
 
     def cool(self, first, last):
@@ -168,7 +170,7 @@ class _Search:
             state = search.maximise(temperature, reach)
             if state < 0 and n_sweeps < MAX_SWEEPS:
                 n_sweeps += 1
-                if len(search.swept.band.costs) <= MOST_ENTRIES:
+                if len(search.swept.band.costs) <= self.most_entries:
                     reach *= WIDENING
                 if n_sweeps % 3 == 0:
                     temperature *= COOLING

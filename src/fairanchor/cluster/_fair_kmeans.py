@@ -329,6 +329,7 @@ default="population"
         for sample in larger:
             starts = [lloyd.settle(sample, start) for start in starts]
         sample = samples[-1] if training.in_chunks else None
+        del samples, first, larger  # they are not needed beside all rows
         results = [lloyd.follow(training.distinct, start, sample) for start in starts]
         return cheapest_different(results, 1)[0]
 
@@ -435,7 +436,7 @@ def _seeds(rows, n_clusters, random_state, n_seeds):
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
     X, weights = rows.X[chosen], rows.weights[chosen]
-    options = {"sample_weight": weights, "x_squared_norms": (X**2).sum(axis=1)}
+    options = {"sample_weight": weights, "x_squared_norms": np.einsum("ij,ij->i", X, X)}
     return [
         kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0].astype(np.float64)
         for _ in range(n_seeds)
