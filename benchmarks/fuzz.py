@@ -572,7 +572,8 @@ class Asked:
             greatest = np.minimum(greatest, given["max_size"])
         if (least > greatest).any():
             given["max_size"] = np.maximum(least, greatest)
-            greatest = given["max_size"]
+            # Another attribute's may be less, and then nothing meets both.
+            greatest = np.minimum(self.sizes[1], given["max_size"])
         self.sizes = least, greatest
 
     def _size(self, sizes, rounded):
