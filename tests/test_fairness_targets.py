@@ -215,7 +215,7 @@ def test_contradictions_with_the_data_are_named_with_their_slack(parameters, exp
     group, limit, slack = expected
     report = FairnessTargets(**parameters).check([30, 60, 10], ["a", "b", "c"], n_clusters=3)
     assert not report.feasible
-    assert limit is None or (report.group, report.limit) == (group, limit)
+    assert limit is None or (report.group, report.bound) == (group, limit)
     assert_allclose(report.total_slack, slack if limit else 40.0, atol=1e-6)
     assert 0 < report.slack <= report.total_slack + 1e-9
     assert f"cluster {report.cluster}" in report.message
@@ -277,7 +277,7 @@ def test_what_cannot_sum_up_is_the_first_reason_given(asked, reason):
 
 def test_limits_that_sum_up_have_no_such_reason():
     report = FairnessTargets(lower={"a": 0.6}).check([100, 200], ["a", "b"], n_clusters=3)
-    assert report.message.startswith("No assignment of 300 rows in 3 clusters meets the limits")
+    assert report.message.startswith("No assignment of 300 rows in 3 clusters meets the bounds")
 
 
 def test_feasible_targets_can_be_met_by_labels():

@@ -20,7 +20,7 @@ from fairanchor import (
     ReconstructionGraph,
     datasets,
 )
-from fairanchor.constraints._bound_rule import proportional_rule
+from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._reconstruction import nearest_targets
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from fairanchor.cluster import FairKMeans
-from fairanchor.constraints._share_bounds import check_tolerance
+from fairanchor.constraints._bounds import check_tolerance
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_of_table, relative_balance_of_table
 

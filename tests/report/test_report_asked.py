@@ -10,7 +10,7 @@ from fairanchor import (
     FairKMeans,
     FairnessTargets,
 )
-from fairanchor.constraints._share_bounds import ShareLimits
+from fairanchor.constraints._bounds import ShareBounds
 from fairanchor.metrics import worst_violation
 from fairanchor.report import RunSummary, summarise_labels, summarise_run
 from fairanchor.report._asked import Asked, asked_of, request_in_words, worst_sentence
@@ -131,7 +131,7 @@ def test_a_least_size_is_part_of_the_constraint(people):
 def run_with(counts, lower, upper, *, least=0.0, greatest=np.inf, **known):
     """A run with these counts, asked for these shares and sizes."""
     counts = np.asarray(counts)
-    limits = ShareLimits.of_shares(lower, upper, len(counts), least=least, greatest=greatest)
+    limits = ShareBounds.of_shares(lower, upper, len(counts), least=least, greatest=greatest)
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     labels, codes = np.divmod(cells, counts.shape[1])
     asked = [Asked.of_limits(None, ["f", "m"], counts, limits)]
@@ -181,7 +181,7 @@ def test_of_many_groups_those_nearest_to_a_limit_are_shown():
     names = [f"group{r:02d}" for r in range(20)]
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     labels, codes = np.divmod(cells, 20)
-    limits = ShareLimits.of_shares(0.5 * shares, shares, 2)
+    limits = ShareBounds.of_shares(0.5 * shares, shares, 2)
     run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=names,
                      asked=[Asked.of_limits(None, names, counts, limits)])  # fmt: skip
     page = render(run)
@@ -241,7 +241,7 @@ def test_names_in_what_was_asked_for_are_shown_and_never_run():
     attack = "<script>alert(1)</script>"
     labels, codes = np.arange(40) % 2, np.arange(40) // 2 % 2
     counts = np.full((2, 2), 10)
-    limits = ShareLimits.of_shares([0.6, 0.0], [1.0, 1.0], 2)
+    limits = ShareBounds.of_shares([0.6, 0.0], [1.0, 1.0], 2)
     each = [Asked.of_limits(title, [attack, "b"], counts, limits) for title in (attack, "race")]
     run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=[attack, "b"],
                      cluster_names=[attack, "c"], asked=each, request=attack)  # fmt: skip

@@ -2,7 +2,7 @@
 
 A row of group r puts the share ``p_l ~ exp(-(cost_l + price[l, r]) / temperature)`` of its weight
 on each cluster l of its candidates. The prices of the cells come from the multipliers of linear
-limits; Newton's method finds multipliers at which the masses of the cells meet the limits.
+bounds; Newton's method finds multipliers at which the masses of the cells meet the bounds.
 
 Tables of clusters × groups are flat here: the place of a cell is ``l * n_groups + r``.
 """
@@ -35,16 +35,16 @@ class Band(NamedTuple):
     weights: np.ndarray
 
 
-class Limits(NamedTuple):
+class Bounds(NamedTuple):
     """``A N <= right`` (or equal) on a table N of clusters × groups, A by its entries.
 
     A is the sum of coefficients of cells and of row sums.
     """
 
-    cell_limits: np.ndarray
+    cell_bounds: np.ndarray
     cell_places: np.ndarray
     cell_values: np.ndarray
-    size_limits: np.ndarray
+    size_bounds: np.ndarray
     size_places: np.ndarray
     size_values: np.ndarray
     right: np.ndarray
@@ -67,31 +67,31 @@ class Mixed(NamedTuple):
 
 
 @njit(**INNER)
-def write_prices(limits, multipliers, n_groups, prices):
+def write_prices(bounds, multipliers, n_groups, prices):
     """Write ``A' multipliers``."""
     of_clusters = np.zeros(len(prices) // n_groups)
-    for e in range(len(limits.size_limits)):
-        of_clusters[limits.size_places[e]] += (
-            limits.size_values[e] * multipliers[limits.size_limits[e]]
+    for e in range(len(bounds.size_bounds)):
+        of_clusters[bounds.size_places[e]] += (
+            bounds.size_values[e] * multipliers[bounds.size_bounds[e]]
         )
     for l in range(len(of_clusters)):
         for r in range(n_groups):
             prices[l * n_groups + r] = of_clusters[l]
-    for e in range(len(limits.cell_limits)):
-        value = limits.cell_values[e] * multipliers[limits.cell_limits[e]]
-        prices[limits.cell_places[e]] += value
+    for e in range(len(bounds.cell_bounds)):
+        value = bounds.cell_values[e] * multipliers[bounds.cell_bounds[e]]
+        prices[bounds.cell_places[e]] += value
 
 
 @njit(**INNER)
-def write_taken(limits, table, n_groups, taken):
+def write_taken(bounds, table, n_groups, taken):
     """Write ``A table``."""
     sizes = _cluster_sums(table, n_groups)
     for j in range(len(taken)):
         taken[j] = 0.0
-    for e in range(len(limits.size_limits)):
-        taken[limits.size_limits[e]] += limits.size_values[e] * sizes[limits.size_places[e]]
-    for e in range(len(limits.cell_limits)):
-        taken[limits.cell_limits[e]] += limits.cell_values[e] * table[limits.cell_places[e]]
+    for e in range(len(bounds.size_bounds)):
+        taken[bounds.size_bounds[e]] += bounds.size_values[e] * sizes[bounds.size_places[e]]
+    for e in range(len(bounds.cell_bounds)):
+        taken[bounds.cell_bounds[e]] += bounds.cell_values[e] * table[bounds.cell_places[e]]
 
 
 @njit(**INNER)
@@ -213,27 +213,27 @@ def _multiply_by_group(tables, prices, changes):
 
 
 @njit(**INNER)
-def _write_step(limits, mixed, n_mixed, n_groups, coldness, slope, ridge, is_free, n_cells, step):
+def _write_step(bounds, mixed, n_mixed, n_groups, coldness, slope, ridge, is_free, n_cells, step):
     """Write the step that solves ``(A K A' coldness + ridge) step = slope`` nearly.
 
     By conjugate gradients over the free multipliers, scaled by about the diagonal.
     """
-    n_limits = len(slope)
+    n_bounds = len(slope)
     prices, changes = np.empty(n_cells), np.empty(n_cells)
-    product, residual = np.empty(n_limits), np.empty(n_limits)
-    diagonal, direction = np.empty(n_limits), np.empty(n_limits)
+    product, residual = np.empty(n_bounds), np.empty(n_bounds)
+    diagonal, direction = np.empty(n_bounds), np.empty(n_bounds)
     # About the diagonal: enough to scale unknowns by.
-    for j in range(n_limits):
+    for j in range(n_bounds):
         diagonal[j] = ridge[j]
     bends = _cluster_sums(mixed.bends, n_groups)
-    for e in range(len(limits.size_limits)):
-        square = limits.size_values[e] * limits.size_values[e]
-        diagonal[limits.size_limits[e]] += coldness * square * bends[limits.size_places[e]]
-    for e in range(len(limits.cell_limits)):
-        square = limits.cell_values[e] * limits.cell_values[e]
-        diagonal[limits.cell_limits[e]] += coldness * square * mixed.bends[limits.cell_places[e]]
+    for e in range(len(bounds.size_bounds)):
+        square = bounds.size_values[e] * bounds.size_values[e]
+        diagonal[bounds.size_bounds[e]] += coldness * square * bends[bounds.size_places[e]]
+    for e in range(len(bounds.cell_bounds)):
+        square = bounds.cell_values[e] * bounds.cell_values[e]
+        diagonal[bounds.cell_bounds[e]] += coldness * square * mixed.bends[bounds.cell_places[e]]
     size = 0.0
-    for j in range(n_limits):
+    for j in range(n_bounds):
         step[j] = 0.0
         residual[j] = slope[j] if is_free[j] == 1 else 0.0
         direction[j] = residual[j] / diagonal[j]
@@ -243,25 +243,25 @@ def _write_step(limits, mixed, n_mixed, n_groups, coldness, slope, ridge, is_fre
     for _ in range(MAX_PRODUCTS):
         if size <= enough:
             break
-        write_prices(limits, direction, n_groups, prices)
+        write_prices(bounds, direction, n_groups, prices)
         if len(tables) > 0:
             _multiply_by_group(tables, prices, changes)
         else:
             _write_curvature(mixed, n_mixed, prices, changes)
-        write_taken(limits, changes, n_groups, product)
+        write_taken(bounds, changes, n_groups, product)
         bend = 0.0
-        for j in range(n_limits):
+        for j in range(n_bounds):
             product[j] = product[j] * coldness + ridge[j] * direction[j]
             product[j] = product[j] if is_free[j] == 1 else 0.0
             bend += direction[j] * product[j]
         if bend <= 0.0:
             break
         length, following = size / bend, 0.0
-        for j in range(n_limits):
+        for j in range(n_bounds):
             step[j] += length * direction[j]
             residual[j] -= length * product[j]
             following += residual[j] * residual[j] / diagonal[j]
-        for j in range(n_limits):
+        for j in range(n_bounds):
             direction[j] = residual[j] / diagonal[j] + following / size * direction[j]
         size = following
 
@@ -281,21 +281,21 @@ def _spread(prices, others, n_groups):
 
 
 @njit(**LEAN)
-def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps, reach,
+def maximise(band, bounds, clear, multipliers, temperature, tolerance, max_steps, reach,
              reference, n_groups, mass, shares):  # fmt: skip
     """Newton's method at one temperature, as far as the band reaches.
 
     Parameters
     ----------
     band : Band
-    limits : Limits
+    bounds : Bounds
     clear : ndarray of shape (n_cells,)
         Mass of the rows that are not in the band.
-    multipliers : ndarray of shape (n_limits,)
+    multipliers : ndarray of shape (n_bounds,)
         Changed in place. Those of inequalities are not negative.
     temperature : float
-    tolerance : ndarray of shape (n_limits,)
-        By how much a limit may be missed.
+    tolerance : ndarray of shape (n_bounds,)
+        By how much a bound may be missed.
     max_steps : int
     reach : float
         Largest difference between changes of a group's prices for which rows outside the band
@@ -311,33 +311,33 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
     Returns
     -------
     state : int
-        1 if all limits are met, 0 after ``max_steps``, -1 if the band does not reach far enough.
+        1 if all bounds are met, 0 after ``max_steps``, -1 if the band does not reach far enough.
     """
-    n_limits, n_cells, n_entries = len(multipliers), len(clear), len(band.costs)
+    n_bounds, n_cells, n_entries = len(multipliers), len(clear), len(band.costs)
     mixed = Mixed(
         np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int64),
         np.empty(n_entries), np.empty(len(band.first)), np.empty(n_cells),
         np.empty(1),
     )  # fmt: skip
-    prices, slope, trial_slope = np.empty(n_cells), np.empty(n_limits), np.empty(n_limits)
-    ridge, step, trial = np.empty(n_limits), np.empty(n_limits), np.empty(n_limits)
-    is_free = np.empty(n_limits, dtype=np.int64)
+    prices, slope, trial_slope = np.empty(n_cells), np.empty(n_bounds), np.empty(n_bounds)
+    ridge, step, trial = np.empty(n_bounds), np.empty(n_bounds), np.empty(n_bounds)
+    is_free = np.empty(n_bounds, dtype=np.int64)
     radius, length, gain = FIRST_RADIUS * temperature, 0.0, 0.0
     n_steps, n_trials, blocked, value, trial_value = 0, 0, False, -np.inf, 0.0
-    for j in range(n_limits):
+    for j in range(n_bounds):
         trial[j] = multipliers[j]
     while True:
-        write_prices(limits, trial, n_groups, prices)
+        write_prices(bounds, trial, n_groups, prices)
         after = 0.0
         is_beyond = length > 0.0 and _spread(prices, reference, n_groups) > reach
         if not is_beyond:
             n_mixed = soften(band, clear, prices, n_groups, temperature, shares, mixed, mass)
-            write_taken(limits, mass, n_groups, trial_slope)
+            write_taken(bounds, mass, n_groups, trial_slope)
             trial_value = mixed.value[0]
-            for j in range(n_limits):
-                trial_slope[j] -= limits.right[j]
+            for j in range(n_bounds):
+                trial_slope[j] -= bounds.right[j]
                 after += (trial[j] - multipliers[j]) * trial_slope[j]
-                trial_value -= trial[j] * limits.right[j]
+                trial_value -= trial[j] * bounds.right[j]
         blocked |= is_beyond
         # The dual is concave: it rose if its slope along the step is still positive. After a small
         # overshoot, the values are compared, up to rounding errors.
@@ -350,9 +350,9 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
             if n_trials == MAX_TRIALS:  # go back, and try shorter steps
                 length, radius = 0.0, SHRINK * SHRINK * radius
             gain = 0.0
-            for j in range(n_limits):
+            for j in range(n_bounds):
                 trial[j] = multipliers[j] + length * step[j]
-                if not limits.is_equal[j] and trial[j] < 0.0:
+                if not bounds.is_equal[j] and trial[j] < 0.0:
                     trial[j] = 0.0
                 gain += (trial[j] - multipliers[j]) * slope[j]
             continue
@@ -361,9 +361,9 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
         elif length > 0.0:
             radius = length * radius if length * radius > temperature else temperature
         is_met, value = True, trial_value
-        for j in range(n_limits):
+        for j in range(n_bounds):
             multipliers[j], slope[j] = trial[j], trial_slope[j]
-            is_free[j] = 1 if limits.is_equal[j] or multipliers[j] > 0.0 or slope[j] > 0.0 else 0
+            is_free[j] = 1 if bounds.is_equal[j] or multipliers[j] > 0.0 or slope[j] > 0.0 else 0
             missed = abs(slope[j]) if is_free[j] == 1 else 0.0
             is_met &= missed <= tolerance[j]
             ridge[j] = (missed if missed > tolerance[j] else tolerance[j]) / radius
@@ -375,15 +375,15 @@ def maximise(band, limits, clear, multipliers, temperature, tolerance, max_steps
             return 0
         n_steps += 1
         _write_step(
-            limits, mixed, n_mixed, n_groups, 1.0 / temperature, slope, ridge, is_free, n_cells,
+            bounds, mixed, n_mixed, n_groups, 1.0 / temperature, slope, ridge, is_free, n_cells,
             step,
         )  # fmt: skip
         gain, n_trials, farthest = 0.0, 0, 4.0 * radius
-        for j in range(n_limits):
+        for j in range(n_bounds):
             farthest = abs(step[j]) if abs(step[j]) > farthest else farthest
         length = 4.0 * radius / farthest
-        for j in range(n_limits):
+        for j in range(n_bounds):
             trial[j] = multipliers[j] + length * step[j]
-            if not limits.is_equal[j] and trial[j] < 0.0:
+            if not bounds.is_equal[j] and trial[j] < 0.0:
                 trial[j] = 0.0
             gain += (trial[j] - multipliers[j]) * slope[j]

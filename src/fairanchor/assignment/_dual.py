@@ -1,4 +1,4 @@
-"""Prices of the cells under which rows, left to themselves, meet linear limits.
+"""Prices of the cells under which rows, left to themselves, meet linear bounds.
 
 With ``N[l, r]`` the weight of group r in cluster l, the program over fractional labels x ::
 
@@ -35,17 +35,17 @@ MAX_STEPS, MAX_SWEEPS = 30, 12
 # A band with more candidates is not widened; the search continues with a new sweep. So many of a
 # row; for bands of all rows, at least and at most.
 CANDIDATES, SMALL_BAND, LARGE_BAND = 8, 2**19, 2**22
-# Of the weight of a cell, and of a row: by how much limits may be missed in the end, and before.
+# Of the weight of a cell, and of a row: by how much bounds may be missed in the end, and before.
 OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
 
 
 @dataclass(frozen=True)
 class Dual:
-    """Multipliers that meet the limits, nearly.
+    """Multipliers that meet the bounds, nearly.
 
     Attributes
     ----------
-    multipliers : ndarray of shape (n_limits,)
+    multipliers : ndarray of shape (n_bounds,)
     prices : ndarray of shape (n_clusters, n_groups)
         A row of group r prefers the cluster with the least ``costs[l] + prices[l, r]``.
     temperature : float
@@ -57,7 +57,7 @@ class Dual:
     shares : ndarray of shape (n_entries,)
         Of the band's candidates.
     bound : float
-        No fractional labels within the limits cost less.
+        No fractional labels within the bounds cost less.
     """
 
     multipliers: np.ndarray
@@ -81,7 +81,7 @@ def solve_dual(
         As `sweep` takes it.
     constraints : CellConstraints
         Which some assignment meets.
-    start : ndarray of shape (n_limits,), default=None
+    start : ndarray of shape (n_bounds,), default=None
         Multipliers of a similar problem.
     sample : MemoryRows, default=None
         A weighted sample of rows in chunks.
@@ -144,7 +144,7 @@ class _Search:
 
     def __init__(self, rows, costs, constraints, sums=None, *, rough=True):
         self.rows, self.costs, self.constraints, self.sums = rows, costs, constraints, sums
-        self.limits = constraints.for_kernels
+        self.bounds = constraints.for_kernels
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
         of_a_cell = OF_A_CELL_BEFORE if rough else OF_A_CELL
         self.most_entries = min(max(CANDIDATES * rows.n_rows, SMALL_BAND), LARGE_BAND)
@@ -152,7 +152,7 @@ class _Search:
 
     def cool(self, first, last):
         """Multipliers on few rows, from nothing."""
-        search = _Band(self, np.zeros(self.constraints.n_limits), np.inf)
+        search = _Band(self, np.zeros(self.constraints.n_bounds), np.inf)
         temperature = first
         while True:
             search.maximise(temperature, np.inf)
@@ -164,7 +164,7 @@ class _Search:
         """`Dual` from a start that is near."""
         temperature, reach, n_sweeps = first, REACH * first, 0
         search = _Band(self, multipliers, kernels.NEGLIGIBLE * temperature + reach)
-        if self.constraints.n_limits == 0:
+        if self.constraints.n_bounds == 0:
             return search.dual(last)
         while True:
             state = search.maximise(temperature, reach)
@@ -199,7 +199,7 @@ class _Band:
 
     def maximise(self, temperature, reach):
         return kernels.maximise(
-            self.swept.band, self.search.limits, self.swept.clear.ravel(), self.multipliers,
+            self.swept.band, self.search.bounds, self.swept.clear.ravel(), self.multipliers,
             temperature, self.search.tolerance, MAX_STEPS, reach, self.reference.ravel(),
             self.mass.shape[1], self.mass.ravel(), self.shares,
         )  # fmt: skip
@@ -207,7 +207,7 @@ class _Band:
     def dual(self, temperature):
         constraints = self.search.constraints
         prices = constraints.prices(self.multipliers)
-        if not self.multipliers.any():  # no limit binds: rows are where they cost least
+        if not self.multipliers.any():  # no bound binds: rows are where they cost least
             self.mass = self.swept.mass(prices)
             self.shares[:] = 0.0
             self.shares[self.swept.cheapest(prices)[0]] = 1.0

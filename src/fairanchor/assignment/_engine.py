@@ -2,7 +2,7 @@
 
 1. *Dual*: prices of the cells under which rows meet the constraint, nearly (`_dual`).
 2. *Program*: the value of the linear program, where it is small enough to be solved (`_program`).
-3. *Table*: whole numbers of rows for the cells (`_tables`, `_rounding`).
+3. *Table*: whole numbers of rows for the cells (`_rounding`).
 4. *Transport*: the cheapest labels with this table, and a proof (`_transport`).
 """
 
@@ -13,11 +13,15 @@ import numpy as np
 
 from fairanchor.assignment._dual import WIDTH, solve_dual
 from fairanchor.assignment._program import solve_program
-from fairanchor.assignment._rounding import largest_remainder, raise_small_sizes, round_targets
+from fairanchor.assignment._rounding import (
+    largest_remainder,
+    raise_small_sizes,
+    round_targets,
+    whole_table,
+)
 from fairanchor.assignment._sweep import KnownCosts, SweepTask, sweep
-from fairanchor.assignment._tables import whole_table
 from fairanchor.assignment._transport import Transported, transport
-from fairanchor.constraints._bound_matrix import CellConstraints
+from fairanchor.constraints._bounds import CellConstraints
 from fairanchor.rows import ChunkedRows
 
 
@@ -37,7 +41,7 @@ class Assignment:
     cost : float
     lp_value : float
         No labels that satisfy the constraint cost less, fractional ones included.
-    multipliers : ndarray of shape (n_limits,)
+    multipliers : ndarray of shape (n_bounds,)
         A start for similar problems.
     """
 
@@ -153,7 +157,7 @@ def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
     costs : object
         ``n_clusters``, and ``write(block, out)`` as `sweep` takes it.
     constraint : Constraint
-    start : ndarray of shape (n_limits,), default=None
+    start : ndarray of shape (n_bounds,), default=None
         Multipliers of a similar problem.
     sample : MemoryRows, default=None
         A weighted sample of rows in chunks.
@@ -200,7 +204,7 @@ def _chosen_table(rows, constraint, dual, program, min_size):
             sizes = largest_remainder(sizes, int(rows.total)).astype(np.float64)
         targets = np.outer(sizes, rows.group_sizes) / rows.total
         return targets, round_targets(targets, rows.group_sizes, whole=whole)
-    # Every row where it costs least, if that is within the limits.
+    # Every row where it costs least, if that is within the bounds.
     alone = dual.swept.mass(dual.prices)
     if not dual.prices.any() and max(constraint.rule.violations(alone)) == 0.0:
         totals = np.rint(alone).astype(np.int64) if whole else alone

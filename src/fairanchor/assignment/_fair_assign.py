@@ -11,9 +11,8 @@ from fairanchor._utils._scaling import largest_value, scale_of_largest
 from fairanchor._utils._shared_state import with_one_blas_thread
 from fairanchor._utils._sklearn_compat import check_weights
 from fairanchor.assignment._engine import assign
-from fairanchor.constraints._bound_rule import proportional_rule
+from fairanchor.constraints._bounds import check_tolerance, proportional_rule
 from fairanchor.constraints._constraint import check_request, constraint_of
-from fairanchor.constraints._share_bounds import check_tolerance
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._groups import check_groups, count_cells
 from fairanchor.rows import MemoryRows

@@ -14,13 +14,13 @@ from scipy.optimize import linprog
 
 from fairanchor.assignment._sweep import sweep
 
-# Rows near a tie that enter: so many for each limit, and so many more.
-ROWS_PER_LIMIT, MORE_ROWS = 10, 200
+# Rows near a tie that enter: so many for each bound, and so many more.
+ROWS_PER_BOUND, MORE_ROWS = 10, 200
 # Larger programs take longer than a certificate is worth; the dual's bound has to do for them.
-MOST_LIMITS, MOST_ENTRIES = 400, 6_000
+MOST_BOUNDS, MOST_ENTRIES = 400, 6_000
 WIDENING, MAX_ROUNDS = 4.0, 8
 # The same for tables with so few costs.
-SMALL_TABLE, MOST_LIMITS_OF_SMALL, WIDENING_OF_SMALL = 20_000, 2_000, 64.0
+SMALL_TABLE, MOST_BOUNDS_OF_SMALL, WIDENING_OF_SMALL = 20_000, 2_000, 64.0
 # Of a value: rounding errors, and those of the solver.
 ERROR = 1e-8
 # Of a row: less than this is nothing.
@@ -37,9 +37,9 @@ class Program:
 
     Attributes
     ----------
-    multipliers : ndarray of shape (n_limits,)
+    multipliers : ndarray of shape (n_bounds,)
     value : float
-        No fractional labels within the limits cost less.
+        No fractional labels within the bounds cost less.
     table : ndarray of shape (n_clusters, n_groups)
         Weight of the cells.
     is_exact : bool
@@ -67,20 +67,20 @@ def solve_program(rows, costs, constraints, dual):
     program : Program
     """
     best = Program(dual.multipliers, dual.bound, dual.mass, False)
-    n_limits = constraints.n_limits
-    if n_limits == 0:
+    n_bounds = constraints.n_bounds
+    if n_bounds == 0:
         return Program(dual.multipliers, dual.bound, dual.mass, True)
     is_small = rows.n_rows * len(dual.prices) <= SMALL_TABLE
-    if n_limits > (MOST_LIMITS_OF_SMALL if is_small else MOST_LIMITS):
+    if n_bounds > (MOST_BOUNDS_OF_SMALL if is_small else MOST_BOUNDS):
         return best
     # Few rows can be outliers, whose prices are far away.
     widening = WIDENING_OF_SMALL if is_small else WIDENING
     multipliers = dual.multipliers
-    widths = np.full(rows.n_groups, _first_width(rows, dual, n_limits))
+    widths = np.full(rows.n_groups, _first_width(rows, dual, n_bounds))
     for _ in range(MAX_ROUNDS):
         prices = constraints.prices(multipliers)
         swept = sweep(rows, costs, prices, widths, title="program")
-        if len(swept.band.costs) > MOST_ENTRIES and len(swept.rows) > n_limits:
+        if len(swept.band.costs) > MOST_ENTRIES and len(swept.rows) > n_bounds:
             break
         solution = _solve(swept, constraints, multipliers, widths)
         if solution is None:
@@ -101,7 +101,7 @@ def solve_program(rows, costs, constraints, dual):
     return best
 
 
-def _first_width(rows, dual, n_limits):
+def _first_width(rows, dual, n_bounds):
     priced, first = dual.swept.priced(dual.prices), dual.swept.band.first
     if rows.n_rows * len(dual.prices) <= FEW_ENTRIES or len(first) == 1:
         return ALL_BUT_OUTLIERS * dual.temperature
@@ -112,7 +112,7 @@ def _first_width(rows, dual, n_limits):
     margins = np.sort(margins[np.isfinite(margins)])
     if len(margins) == 0:
         return ALL_BUT_OUTLIERS * dual.temperature
-    place = min(ROWS_PER_LIMIT * n_limits + MORE_ROWS, len(margins)) - 1
+    place = min(ROWS_PER_BOUND * n_bounds + MORE_ROWS, len(margins)) - 1
     return max(float(margins[place]), 4.0 * dual.temperature)
 
 
@@ -157,25 +157,25 @@ def _solve(swept, constraints, multipliers, widths):
     )
     n_equations = equations.shape[0]
     of_cells, of_sizes = constraints.of_cells, constraints.of_sizes
-    limits = _matrix(
+    bounds = _matrix(
         [
-            (of_cells.limits, cell[of_cells.places], of_cells.values),
-            (of_sizes.limits, size[of_sizes.places], of_sizes.values),
+            (of_cells.bounds, cell[of_cells.places], of_cells.values),
+            (of_sizes.bounds, size[of_sizes.places], of_sizes.values),
             (unequal, left_over, 1.0),
         ],
-        (constraints.n_limits, starts[-1]),
+        (constraints.n_bounds, starts[-1]),
     )
     left = constraints.left(swept.clear) / weight
-    bounds = np.zeros((starts[-1], 2))
-    bounds[:, 1] = np.inf
-    bounds[cell[0] : missing[0], 0] = -np.inf
+    ranges = np.zeros((starts[-1], 2))
+    ranges[:, 1] = np.inf
+    ranges[cell[0] : missing[0], 0] = -np.inf
     box = np.tile(0.5 * widths, n_clusters)
     nothing = np.zeros(n_cells + n_clusters)
     result = linprog(
         np.concatenate([regrets, nothing, box, box, multipliers[unequal]]) / unit,
-        A_eq=sparse.vstack([equations, limits], format="csr"),
+        A_eq=sparse.vstack([equations, bounds], format="csr"),
         b_eq=np.concatenate([band.weights / weight, np.zeros(n_equations - n_rows), left]),
-        bounds=bounds,
+        bounds=ranges,
         method="highs-ds",
     )
     if result.status != 0:

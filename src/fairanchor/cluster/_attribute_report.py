@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairanchor._utils._shared_state import users_stacklevel
-from fairanchor.constraints._share_bounds import ShareLimits
+from fairanchor.constraints._bounds import ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._groups import encode_names
@@ -39,7 +39,7 @@ class AttributeReport:
 
         Parameters
         ----------
-        rule : LimitRule
+        rule : BoundRule
         attributes : Attributes or None
         counts : ndarray of shape (n_clusters, n_groups)
             Groups in canonical order.
@@ -91,7 +91,7 @@ def public_limits(rule, groups, unit=1.0):
 
     Returns
     -------
-    limits : list of ShareLimits, or None
+    limits : list of ShareBounds, or None
         None if there is no rule, hence no limit.
     """
     if rule is None:
@@ -99,8 +99,8 @@ def public_limits(rule, groups, unit=1.0):
     # Codes of separate attributes are in sorted order already.
     ordered = groups.to_public if rule.joint is None else np.asarray
     return [
-        ShareLimits(ordered(own.lower), ordered(own.upper), own.least * unit, own.greatest * unit)
-        for own in rule.limits
+        ShareBounds(ordered(own.lower), ordered(own.upper), own.least * unit, own.greatest * unit)
+        for own in rule.bounds
     ]
 
 

@@ -14,7 +14,7 @@ from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
 from fairanchor.cluster._base import FairClusterer, fill_empty_clusters
 from fairanchor.cluster._bounded_program import assign_within, worst_violation
 from fairanchor.cluster._fairlets import find_centers
-from fairanchor.constraints._share_bounds import ShareLimits
+from fairanchor.constraints._bounds import ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._attributes import column_titles
 from fairanchor.groups._groups import check_attributes, count_cells
@@ -232,7 +232,7 @@ class BoundedFairAssignment(FairClusterer):
         ]
         self.worst_violation_ = max(map(worst_violation, tables, limits))
         self._asked_limits = [
-            ShareLimits.of_shares(*map(a.to_public, own), self.n_clusters)
+            ShareBounds.of_shares(*map(a.to_public, own), self.n_clusters)
             for a, own in zip(attributes, limits, strict=True)
         ]
         if unweighted:

@@ -417,7 +417,7 @@ default="population"
         if constraint.targets is not None:  # a cluster without a target is empty as asked for
             empty &= constraint.targets.sum(axis=1) > 0
         elif constraint.rule is not None:
-            empty &= constraint.rule.limits[0].greatest > 0
+            empty &= constraint.rule.bounds[0].greatest > 0
         if not empty.any():
             return labels, best.cost
         why = _why_empty(rows, self.n_clusters, best.assignment.targets[empty])

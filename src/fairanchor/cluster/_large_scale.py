@@ -16,7 +16,7 @@ from fairanchor.assignment._sweep import cheapest_clusters
 from fairanchor.cluster._attribute_report import AttributeReport, public_limits
 from fairanchor.cluster._base import FairClusterer, check_n_clusters, check_rows, known_codes
 from fairanchor.cluster._fair_lloyd import cost_of
-from fairanchor.constraints._bound_rule import proportional_rule
+from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._groups import Groups, check_groups, warn_one_group
@@ -418,7 +418,7 @@ class LargeScaleClusterer(FairClusterer):
             prices = [
                 np.where(_allowed(limits.upper), -table, -np.inf)
                 for limits, table in zip(
-                    rule.limits, rule.attribute_prices(assigned.multipliers), strict=False
+                    rule.bounds, rule.attribute_prices(assigned.multipliers), strict=False
                 )
             ]
             report = AttributeReport.of(rule, training.attributes, counts, prices)

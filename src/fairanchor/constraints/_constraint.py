@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairanchor.constraints._bound_matrix import CellConstraints
-from fairanchor.constraints._bound_rule import LimitRule, proportional_rule
+from fairanchor.constraints._bounds import (
+    BoundRule,
+    CellConstraints,
+    ShareBounds,
+    proportional_rule,
+)
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
-from fairanchor.constraints._feasibility import check_limits
-from fairanchor.constraints._share_bounds import ShareLimits
+from fairanchor.constraints._feasibility import check_bounds
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,12 @@ class Constraint:
     ----------
     targets : ndarray of shape (n_clusters, n_groups), or None
         Weight of each cell.
-    rule : LimitRule, or None
+    rule : BoundRule, or None
         Bounds on shares and sizes.
     """
 
     targets: np.ndarray | None = None
-    rule: LimitRule | None = None
+    rule: BoundRule | None = None
 
     @property
     def is_population(self):
@@ -36,13 +39,13 @@ class Constraint:
         return self.targets is None and self.rule is None
 
     def cells(self, group_sizes, n_clusters):
-        """The constraint as linear limits on the table of clusters × groups."""
+        """The constraint as linear bounds on the table of clusters × groups."""
         if self.targets is not None:
             return CellConstraints.of_table(self.targets)
         rule = self.rule
         if rule is None:
             rule = proportional_rule(group_sizes, n_clusters, 0.0)
-        return rule.limit_rows.constraints
+        return rule.bound_rows.constraints
 
     def allowed_cells(self, n_clusters, n_groups):
         """Cells that may have rows: bool of shape (n_clusters, n_groups)."""
@@ -50,9 +53,9 @@ class Constraint:
         if self.targets is not None:
             allowed = (self.targets > 0) | (self.targets.sum(axis=0) == 0)
         elif self.rule is not None:
-            for a, limits in enumerate(self.rule.limits):
+            for a, bounds in enumerate(self.rule.bounds):
                 codes = np.arange(n_groups) if self.rule.joint is None else self.rule.joint[:, a]
-                allowed &= limits.upper[:, codes] > 0.0
+                allowed &= bounds.upper[:, codes] > 0.0
         # A group without weight has a share of zero, and may be anywhere.
         return allowed | ~allowed.any(axis=0)
 
@@ -152,7 +155,7 @@ or another name
         targets = check_table(fairness, n_clusters, groups, rows.group_sizes * unit) / unit
     if tolerance == 0.0:
         return Constraint(targets=targets)
-    return Constraint(rule=LimitRule((_around(targets, tolerance),)))
+    return Constraint(rule=BoundRule((_around(targets, tolerance),)))
 
 
 def check_table(table, n_clusters, groups, group_sizes):
@@ -231,26 +234,26 @@ def _rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit):
             "attribute, which with attributes='separate' is each column."
         )
     if joint is None:
-        limits = each[0].resolve(groups, n_clusters, group_sizes=rows.group_sizes)
-        limits, names = [limits], [groups.names]
+        bounds = each[0].resolve(groups, n_clusters, group_sizes=rows.group_sizes)
+        bounds, names = [bounds], [groups.names]
     else:
         names = attributes.names
         sizes = [np.bincount(codes, weights=rows.group_sizes) for codes in joint.T]
         triples = zip(each, sizes, names, strict=True)
-        limits = [targets.limits_for(size, name, n_clusters) for targets, size, name in triples]
-    limits = [_in_rows(one, rows, empty, unit) for one in limits]
+        bounds = [targets.bounds_for(size, name, n_clusters) for targets, size, name in triples]
+    bounds = [_in_rows(one, rows, empty, unit) for one in bounds]
     if joint is not None:
-        limits[0] = _with_all_sizes(limits)
+        bounds[0] = _with_all_sizes(bounds)
     names = [list(one) for one in names]
     titles = None if joint is None else attributes.titles
-    check_limits(limits, rows.group_sizes, names, joint, titles).raise_if_infeasible()
-    return LimitRule(tuple(limits), joint)
+    check_bounds(bounds, rows.group_sizes, names, joint, titles).raise_if_infeasible()
+    return BoundRule(tuple(bounds), joint)
 
 
-def _in_rows(limits, rows, empty, unit):
+def _in_rows(bounds, rows, empty, unit):
     """Sizes in rows instead of the user's weights."""
-    least, greatest = limits.least / unit, limits.greatest / unit
-    in_rows = ShareLimits(limits.lower, limits.upper, least, greatest)
+    least, greatest = bounds.least / unit, bounds.greatest / unit
+    in_rows = ShareBounds(bounds.lower, bounds.upper, least, greatest)
     if rows.is_weighted:
         return in_rows
     whole = in_rows.in_whole_rows()
@@ -259,13 +262,13 @@ def _in_rows(limits, rows, empty, unit):
     return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
 
 
-def _with_all_sizes(limits):
-    """The first attribute's limits with the sizes that all attributes together allow."""
-    return ShareLimits(
-        limits[0].lower,
-        limits[0].upper,
-        np.max([one.least for one in limits], axis=0),
-        np.min([one.greatest for one in limits], axis=0),
+def _with_all_sizes(bounds):
+    """The first attribute's bounds with the sizes that all attributes together allow."""
+    return ShareBounds(
+        bounds[0].lower,
+        bounds[0].upper,
+        np.max([one.least for one in bounds], axis=0),
+        np.min([one.greatest for one in bounds], axis=0),
     )
 
 
@@ -279,4 +282,4 @@ def _around(targets, tolerance):
         upper = np.minimum(shares / (1.0 - tolerance), 1.0)
     greatest = np.where(sizes > 0, np.inf, 0.0)
     upper[sizes == 0] = 1.0
-    return ShareLimits((1.0 - tolerance) * shares, upper, np.zeros(len(sizes)), greatest)
+    return ShareBounds((1.0 - tolerance) * shares, upper, np.zeros(len(sizes)), greatest)

@@ -5,15 +5,15 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fairanchor.constraints._feasibility import check_limits
-from fairanchor.constraints._share_bounds import ShareLimits, check_tolerance
+from fairanchor.constraints._bounds import ShareBounds, check_tolerance
+from fairanchor.constraints._feasibility import check_bounds
 
 # Shares of a cluster may miss a sum of one by as much.
 SUM_ERROR = 1e-6
 
 
 class FairnessTargets(BaseEstimator):
-    """Limits on the share of each group in each cluster, and on the clusters' sizes.
+    """Bounds on the share of each group in each cluster, and on the clusters' sizes.
 
     With nothing given, every cluster mirrors the data. Names of groups are looked up in the
     data only by `resolve` and `check`, so one object serves many tables.
@@ -31,7 +31,7 @@ class FairnessTargets(BaseEstimator):
     tolerance : float in [0, 1], default=None
         Shares may be in ``[(1 - tolerance) s, s / (1 - tolerance)]`` around the given shares s,
         or around those of the data if none are given. None is 0, or 1 if there are
-        ``lower`` or ``upper`` limits; if both are given, both hold.
+        ``lower`` or ``upper`` bounds; if both are given, both hold.
     min_size, max_size : float or array-like of shape (n_clusters,), default=None
         Number of rows (weight) of each cluster.
 
@@ -84,7 +84,7 @@ class FairnessTargets(BaseEstimator):
     __hash__ = None
 
     def resolve(self, groups, n_clusters, *, group_sizes=None):
-        """Limits for the groups of a table.
+        """Bounds for the groups of a table.
 
         Parameters
         ----------
@@ -97,20 +97,20 @@ class FairnessTargets(BaseEstimator):
 
         Returns
         -------
-        limits : ShareLimits
+        bounds : ShareBounds
             Columns in the groups' canonical order.
         """
         sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
-        limits = self.limits_for(groups.to_public(sizes), groups.public_names, n_clusters)
-        return ShareLimits(
-            groups.from_public(limits.lower),
-            groups.from_public(limits.upper),
-            limits.least,
-            limits.greatest,
+        bounds = self.bounds_for(groups.to_public(sizes), groups.public_names, n_clusters)
+        return ShareBounds(
+            groups.from_public(bounds.lower),
+            groups.from_public(bounds.upper),
+            bounds.least,
+            bounds.greatest,
         )
 
     def check(self, group_sizes, group_names=None, *, n_clusters):
-        """Whether some assignment meets the limits; if not, where it fails and by how much.
+        """Whether some assignment meets the bounds; if not, where it fails and by how much.
 
         A cluster without rows meets every share. `fit` wants a row in each cluster: state
         ``min_size=1`` to ask for that here as well.
@@ -137,10 +137,10 @@ class FairnessTargets(BaseEstimator):
                 f"group_sizes has shape {sizes.shape} and there are {len(names)} group_names: "
                 "expected one size for each name."
             )
-        return check_limits([self.limits_for(sizes, names, n_clusters)], sizes, [names])
+        return check_bounds([self.bounds_for(sizes, names, n_clusters)], sizes, [names])
 
-    def limits_for(self, group_sizes, group_names, n_clusters):
-        """Limits for groups of these sizes and names.
+    def bounds_for(self, group_sizes, group_names, n_clusters):
+        """Bounds for groups of these sizes and names.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class FairnessTargets(BaseEstimator):
 
         Returns
         -------
-        limits : ShareLimits
+        bounds : ShareBounds
             Columns in the order of the names.
         """
         self._check_parameters()
@@ -185,7 +185,7 @@ class FairnessTargets(BaseEstimator):
                 f"Cluster {l} has min_size={least[l]:g} > max_size={greatest[l]:g}: no number of "
                 "rows is both."
             )
-        return ShareLimits(np.minimum(lower, upper), upper, least, greatest)
+        return ShareBounds(np.minimum(lower, upper), upper, least, greatest)
 
     def _check_parameters(self):
         if self.tolerance is not None:

@@ -1,4 +1,4 @@
-"""Whether limits on shares and sizes can be met, and what stands in the way if not."""
+"""Whether bounds on shares and sizes can be met, and what stands in the way if not."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor.constraints._share_bounds import LimitRows
+from fairanchor.constraints._bounds import BoundRows
 
-# Rows, as part of all, by which limits may be missed before they are called contradictory.
+# Rows, as part of all, by which bounds may be missed before they are called contradictory.
 LEAST_SLACK = 1e-7
 # Sums of shares this close to one, and of sizes to all rows, are equal.
 SUM_ERROR = 1e-6
@@ -16,7 +16,7 @@ SUM_ERROR = 1e-6
 
 @dataclass(frozen=True)
 class FeasibilityReport:
-    """Whether limits can be met, and if not what stands in the way.
+    """Whether bounds can be met, and if not what stands in the way.
 
     Attributes
     ----------
@@ -24,18 +24,18 @@ class FeasibilityReport:
     message : str
         The same in words.
     table : ndarray of shape (n_clusters, n_groups)
-        Rows (fractional) in the cells of an assignment that misses the limits least; within
+        Rows (fractional) in the cells of an assignment that misses the bounds least; within
         them if feasible.
     attribute : int or None
-        Number of the attribute, where a limit is missed most in that assignment.
+        Number of the attribute, where a bound is missed most in that assignment.
     cluster : int or None
     group : object or None
         Name of the group; a cluster's size has none.
-    limit : {"lower", "upper", "min_size", "max_size"} or None
+    bound : {"lower", "upper", "min_size", "max_size"} or None
     slack : float
-        Rows (weight) by which that limit is missed.
+        Rows (weight) by which that bound is missed.
     total_slack : float
-        Rows by which all limits together are missed, at the least.
+        Rows by which all bounds together are missed, at the least.
     """
 
     feasible: bool
@@ -44,22 +44,22 @@ class FeasibilityReport:
     attribute: int | None = None
     cluster: int | None = None
     group: object = None
-    limit: str | None = None
+    bound: str | None = None
     slack: float = 0.0
     total_slack: float = 0.0
 
     def raise_if_infeasible(self):
-        """Raise a ``ValueError`` with the message, unless the limits can be met."""
+        """Raise a ``ValueError`` with the message, unless the bounds can be met."""
         if not self.feasible:
             raise ValueError(self.message)
 
 
-def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
-    """`FeasibilityReport` of limits for groups of these sizes.
+def check_bounds(bounds, group_sizes, names=None, joint=None, titles=None):
+    """`FeasibilityReport` of bounds for groups of these sizes.
 
     Parameters
     ----------
-    limits : list of ShareLimits
+    bounds : list of ShareBounds
         One per attribute.
     group_sizes : ndarray of shape (n_joint,)
         Weight of each joint group.
@@ -71,64 +71,64 @@ def check_limits(limits, group_sizes, names=None, joint=None, titles=None):
         What the attributes are called; by default their numbers.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
-    limit_rows = LimitRows.of(limits, joint)
-    table, beyond = _least_slack(limit_rows.constraints, group_sizes)
+    bound_rows = BoundRows.of(bounds, joint)
+    table, beyond = _least_slack(bound_rows.constraints, group_sizes)
     slack = np.abs(beyond)
     threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
     rows = f"{_number(group_sizes.sum())} rows in {len(table)} clusters"
     if slack.max(initial=0.0) <= threshold:
-        return FeasibilityReport(True, f"The limits can be met: {rows}.", table)
+        return FeasibilityReport(True, f"The bounds can be met: {rows}.", table)
     worst = int(np.argmax(slack))
-    a, l, r = limit_rows.place[worst].tolist()
-    is_upper = limit_rows.sign[worst] == 1 or (limit_rows.sign[worst] == 0 and beyond[worst] > 0)
+    a, l, r = bound_rows.place[worst].tolist()
+    is_upper = bound_rows.sign[worst] == 1 or (bound_rows.sign[worst] == 0 and beyond[worst] > 0)
     n_missed, total = int((slack > threshold).sum()), float(slack.sum())
     in_all = ""
     if n_missed > 1:
-        in_all = f"; {n_missed} limits are missed by {_number(total)} rows in all"
+        in_all = f"; {n_missed} bounds are missed by {_number(total)} rows in all"
     if a < 0:
-        limit, group = ("max_size" if is_upper else "min_size"), None
-        size = (limits[0].greatest if is_upper else limits[0].least)[l]
-        what = f"cluster {l} misses its {limit}={_number(size)}"
+        bound, group = ("max_size" if is_upper else "min_size"), None
+        size = (bounds[0].greatest if is_upper else bounds[0].least)[l]
+        what = f"cluster {l} misses its {bound}={_number(size)}"
     else:
-        limit, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
+        bound, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
         codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
-        of = _of_attribute(a, limits, titles)
-        share = getattr(limits[a], limit)[l, r]
+        of = _of_attribute(a, bounds, titles)
+        share = getattr(bounds[a], bound)[l, r]
         what = (
             f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
-            f"{limit} share {share:.4g} of cluster {l}"
+            f"{bound} share {share:.4g} of cluster {l}"
         )
-    reasons = _plain_reasons(limits, float(group_sizes.sum()), titles)
+    reasons = _plain_reasons(bounds, float(group_sizes.sum()), titles)
     message = reasons + (
-        f"No assignment of {rows} meets the limits. In the one that misses them least, {what} by "
-        f"{_number(slack[worst])} rows{in_all}. Loosen this limit, or others of the same group or "
+        f"No assignment of {rows} meets the bounds. In the one that misses them least, {what} by "
+        f"{_number(slack[worst])} rows{in_all}. Loosen this bound, or others of the same group or "
         "cluster."
     )
     return FeasibilityReport(
-        False, message, table, None if a < 0 else a, l, group, limit,
+        False, message, table, None if a < 0 else a, l, group, bound,
         round(float(slack[worst]), 9), round(total, 9),
     )  # fmt: skip
 
 
-def _of_attribute(a, limits, titles):
-    return "" if len(limits) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+def _of_attribute(a, bounds, titles):
+    return "" if len(bounds) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
 
 
-def _plain_reasons(limits, total, titles):
+def _plain_reasons(bounds, total, titles):
     """Sentences on sums that cannot be right, if there are some.
 
     Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
     the user got wrong; the cell at which an assignment fails is only where that shows.
     """
-    reasons = _reasons_of_sizes(limits, total)
-    for a, own in enumerate(limits):
-        reasons += _reasons_of_shares(own, _of_attribute(a, limits, titles))
+    reasons = _reasons_of_sizes(bounds, total)
+    for a, own in enumerate(bounds):
+        reasons += _reasons_of_shares(own, _of_attribute(a, bounds, titles))
     return "".join(f"{reason} " for reason in reasons)
 
 
-def _reasons_of_sizes(limits, total):
-    least = np.max([own.least for own in limits], axis=0).sum()
-    greatest = np.min([own.greatest for own in limits], axis=0).sum()
+def _reasons_of_sizes(bounds, total):
+    least = np.max([own.least for own in bounds], axis=0).sum()
+    greatest = np.min([own.greatest for own in bounds], axis=0).sum()
     sums = (
         (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
         (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
@@ -140,8 +140,8 @@ def _reasons_of_sizes(limits, total):
     ]
 
 
-def _reasons_of_shares(limits, of):
-    lowest, highest = limits.lower.sum(axis=1), limits.upper.sum(axis=1)
+def _reasons_of_shares(bounds, of):
+    lowest, highest = bounds.lower.sum(axis=1), bounds.upper.sum(axis=1)
     reasons = []
     for wrong, sums, name, relation in (
         (lowest > 1.0 + SUM_ERROR, lowest, "lower", "more"),
@@ -169,16 +169,16 @@ def _number(value):
 
 
 def _least_slack(constraints, group_sizes):
-    """Table that misses the limits least in all, and by how much it is beyond each.
+    """Table that misses the bounds least in all, and by how much it is beyond each.
 
-    Variables are the cells, and what is beyond a limit and (for equations) short of it.
+    Variables are the cells, and what is beyond a bound and (for equations) short of it.
     """
     n_clusters, n_groups = constraints.shape
-    n_limits, n_cells = constraints.n_limits, n_clusters * n_groups
+    n_bounds, n_cells = constraints.n_bounds, n_clusters * n_groups
     equal = np.flatnonzero(constraints.is_equal)
-    identity = sparse.eye_array(n_limits, format="csc")
+    identity = sparse.eye_array(n_bounds, format="csc")
     beyond = sparse.hstack([constraints.matrix, -identity, identity[:, equal]], format="csr")
-    n_slacks = n_limits + len(equal)
+    n_slacks = n_bounds + len(equal)
     unequal = np.flatnonzero(~constraints.is_equal)
     of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
     whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_slacks))])
@@ -191,7 +191,7 @@ def _least_slack(constraints, group_sizes):
         method="highs-ds",
     )
     if result.status != 0:
-        raise RuntimeError(f"HiGHS could not check the limits: {result.message}")
-    excess = result.x[n_cells : n_cells + n_limits].copy()
-    excess[equal] -= result.x[n_cells + n_limits :]
+        raise RuntimeError(f"HiGHS could not check the bounds: {result.message}")
+    excess = result.x[n_cells : n_cells + n_bounds].copy()
+    excess[equal] -= result.x[n_cells + n_bounds :]
     return result.x[:n_cells].reshape(constraints.shape), excess

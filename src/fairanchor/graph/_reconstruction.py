@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
-from fairanchor.constraints._share_bounds import LimitRows
+from fairanchor.constraints._bounds import BoundRows
 from fairanchor.graph._admm import ADMMSolver
 from fairanchor.graph._newton import NewtonSolver
 from fairanchor.graph._problem import AnchorGraphProblem
@@ -124,7 +124,7 @@ def nearest_targets(rule, problem, rows):
 
     Parameters
     ----------
-    rule : LimitRule
+    rule : BoundRule
     problem : AnchorGraphProblem
     rows : MemoryRows
 
@@ -135,7 +135,7 @@ def nearest_targets(rule, problem, rows):
         cluster get of each group without any constraint.
     """
     mass = _unconstrained_mass(problem, rows)
-    constraints = LimitRows.of(list(rule.limits), rule.joint).constraints
+    constraints = BoundRows.of(list(rule.bounds), rule.joint).constraints
     if len(constraints.right) == 0 or constraints.excess(mass) <= 1e-9 * rows.total:
         return mass
     n_clusters, n_groups = mass.shape

@@ -5,9 +5,9 @@ from numbers import Real
 
 import numpy as np
 
+from fairanchor.constraints._bounds import ROUNDING_ERROR
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.constraints._share_bounds import ROUNDING_ERROR
 from fairanchor.groups._attributes import Attributes
 from fairanchor.plotting._names import display_name
 from fairanchor.report._parts import count_text, named
@@ -167,7 +167,7 @@ def asked_of_counts(counts, group_names, targets, titles=None):
             raise TypeError(
                 f"targets={own!r} should be a tolerance between 0 and 1, or FairnessTargets."
             )
-        limits = wanted.limits_for(table.sum(axis=0), names, len(table))
+        limits = wanted.bounds_for(table.sum(axis=0), names, len(table))
         asked.append(Asked.of_limits(title, names, table, limits))
     return asked
 
