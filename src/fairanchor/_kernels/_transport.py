@@ -222,14 +222,23 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
         for l in range(n_clusters):
             if distance[l] < distance[goal]:
                 prices[l] += distance[goal] - distance[l]
-        n_path, amount, m = 0, totals[goal] - load[goal], goal
+        n_path, m = 0, goal
         while arrived[m] != NONE:
             l = arrived[m]
-            path[n_path] = roots[l * n_clusters + m]
-            weight = weight_at[source_of[path[n_path]]]
-            amount = weight if weight < amount else amount
+            node = roots[l * n_clusters + m]
+            if n_path > 0 and source_of[path[n_path - 1]] == target_of[node]:
+                # A row that moves on goes there at once. By rounding errors the way round can be
+                # the shorter one, and then only the little weight that is there would move.
+                source = source_of[node]
+                node = nodes_of[source] + target_of[path[n_path - 1]] - first[row_of[source]]
+                n_path -= 1
+            path[n_path] = node
             n_path += 1
             m = l
+        amount = totals[goal] - load[goal]
+        for k in range(n_path):
+            weight = weight_at[source_of[path[k]]]
+            amount = weight if weight < amount else amount
         amount = load[m] - totals[m] if load[m] - totals[m] < amount else amount
         load[m] -= amount
         load[goal] += amount
