@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import io
 import re
+import sys
 import time
 from collections import Counter
 from dataclasses import fields
@@ -15,12 +17,10 @@ import pytest
 
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_zafar
-from fairanchor.plotting._style import INK
 from fairanchor.report import RunSummary, render_report, summarise_labels, summarise_run
-from fairanchor.report._svg import _rewrite
 
 PANELS = ["composition", "balance", "price", "profiles", "map", "convergence", "anchors", "repeat"]
-VOID = {"meta"}
+VOID = {"meta", "img"}
 
 
 class Page(HTMLParser):
@@ -121,32 +121,39 @@ def test_every_element_is_closed_and_every_id_is_unique(page):
     assert [name for name, n in Counter(page.all("id")).items() if n > 1] == []
 
 
-def test_every_reference_has_its_target(page, html):
+def test_every_reference_has_its_target(page):
     ids = set(page.all("id"))
-    used = set(re.findall(r"url\(#([^)]*)\)", html))
-    for attribute in ("href", "xlink:href"):
-        used |= {value.removeprefix("#") for value in page.all(attribute)}
+    used = {value.removeprefix("#") for value in page.all("href")}
     for value in page.all("aria-labelledby"):
         used |= set(value.split())
     assert used <= ids
 
 
-def test_every_picture_has_a_text_alternative(page):
-    pictures = [a for tag, a in page.elements if tag == "svg"]
-    assert len(pictures) == 9
-    assert all(a["role"] == "img" and len(a["aria-labelledby"].split()) == 2 for a in pictures)
-    for name in ("title", "desc"):
-        assert sum(tag == name for tag, _ in page.elements) >= 9
+def figures_of(page):
+    """Source of each figure, parsed."""
+    sources = [a["src"] for tag, a in page.elements if tag == "img"]
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    return [
+        ElementTree.parse(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+        for source in sources
+    ]
+
+
+def test_every_figure_has_a_text_alternative(page):
+    assert len(figures_of(page)) == 9
+    assert all(len(a["alt"]) > 20 for tag, a in page.elements if tag == "img")
 
 
 def test_nothing_is_loaded_run_or_styled_inline(page, html):
-    assert not {tag for tag, _ in page.elements} & {"script", "img", "link", "iframe", "object"}
+    assert not {tag for tag, _ in page.elements} & {"script", "link", "iframe", "object"}
     names = {name for _, attributes in page.elements for name in attributes}
     assert not {name for name in names if name.startswith("on")}
     assert "style" not in names
-    assert not names & {"src", "srcset", "action", "data"}
-    addresses = set(re.findall(r"https?://[^\"'<>\s]*", html))
-    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert not names & {"srcset", "action", "data"}
+    assert not re.search(r"https?://", html)
+    for figure in figures_of(page):
+        links = [value for e in figure.iter() for name, value in e.items() if "href" in name]
+        assert all(link.startswith("#") for link in links)
     assert "@import" not in page.style
     assert "url(" not in page.style
 
@@ -184,34 +191,10 @@ def test_caution_parameters_and_versions_are_said(page):
     assert "1,500 of 2,000 rows are drawn" in page.words
 
 
-def test_colours_follow_the_theme(html):
-    """Only the colour scale of the profiles, and the numbers on it, are the same in the dark."""
-    for picture in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
-        colors = set(re.findall(r' (?:fill|stroke)="([^"]*)"', picture))
-        assert "var(--ink)" in colors
-        fixed = {color for color in colors if color.startswith("#")}
-        assert not fixed or "profiles-title" in picture
-
-
-@pytest.mark.parametrize(
-    ("style", "attributes"),
-    [
-        ("font: 10px 'DejaVu Sans'", {"font-size": "10px", "font-weight": "400"}),
-        ("font: 700 9.5px 'DejaVu Sans'", {"font-size": "9.5px", "font-weight": "700"}),
-        (f"fill: {INK}; stroke: #123456", {"fill": "var(--ink)", "stroke": "#123456"}),
-    ],
-)
-def test_styles_become_attributes(style, attributes):
-    """The font is written as one declaration by matplotlib 3.10, later as several."""
-    element = ElementTree.Element("text", style=style)
-    _rewrite(element)
-    assert element.attrib == attributes
-
-
 @pytest.mark.slow
 def test_hostile_names_are_text_and_change_nothing(hostile_run):
     page = Page(render_report(hostile_run))
-    tame_names = [f"name {i}" for i in range(hostile_run.n_groups)]
+    tame_names = [f"name {i}" for i in range(len(hostile_run.group_names))]
     tame = RunSummary(
         **{
             **{f.name: getattr(hostile_run, f.name) for f in fields(hostile_run)},
@@ -246,8 +229,7 @@ def test_labels_alone_leave_panels_out_and_say_why():
     ]
     for words in (
         "The price of fairness: there is no plain k-means",
-        "Profiles of the clusters: the features of the rows are not known",
-        "The rows on a map: the features",
+        "Profiles of the clusters, and the rows on a map: the features of the rows are not known",
         "The parameters are not known",
     ):
         assert words in page.words
@@ -371,12 +353,10 @@ def test_a_million_rows_take_seconds_and_the_file_stays_small():
     html = render_report(run)
     # Twice what an idle core needs.
     assert time.process_time() - start < 5.0
-    assert len(html.encode()) < 700_000
+    assert len(html.encode()) < 1_000_000
 
 
 def test_without_jinja_the_error_names_the_extra(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "jinja2", None)
     run = summarise_labels([0, 1], sensitive_features=["a", "b"])
     with pytest.raises(ImportError, match=r'pip install "fairanchor\[report\]"'):

@@ -9,8 +9,13 @@ from numpy.testing import assert_allclose
 
 from fairanchor.metrics import balance_of_table, relative_balance_of_table
 from fairanchor.report import RunSummary
-from fairanchor.report._parts import score_text, share_of_best
-from fairanchor.report._verdict import judge, measure, price_sentence
+from fairanchor.report._verdict import (
+    judge,
+    measure,
+    price_sentence,
+    score_text,
+    share_of_best,
+)
 
 tables = arrays(
     np.int64, st.tuples(st.integers(1, 4), st.integers(2, 4)), elements=st.integers(0, 9)

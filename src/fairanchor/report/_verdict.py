@@ -1,12 +1,15 @@
 """Whether the clusters mirror the population: the numbers, and one sentence."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
-from fairanchor.report._asked import worst_sentence
-from fairanchor.report._parts import named, score_text, share_of_best
+from fairanchor.plotting._names import quoted_name
+from fairanchor.report._collect import RunSummary
+from fairanchor.report._constraints import describe_violation
 from fairanchor.tables._wording import counted
 
 # The report's own thresholds, which it states; neither is a legal one.
@@ -45,15 +48,12 @@ class Fairness:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Answer in a word, its level for the page's colour, and the sentences that support it.
-
-    ``question`` is what it answers, ``legend`` what the words mean.
-    """
+    """A question, the answer in a word, its level (a colour) and the sentences that support it."""
 
     answer: str
     level: str
     sentence: str
-    details: list
+    details: list[str]
     question: str = "Do the clusters mirror the population?"
     legend: str = (
         "“Yes” and “Nearly” mean that every group's share in every cluster is at least "
@@ -62,26 +62,24 @@ class Verdict:
     )
 
 
-def measure(table):
+def measure(table: np.ndarray) -> Fairness:
     """Fairness of a table clusters × groups."""
     sizes, groups = table.sum(axis=1), table.sum(axis=0)
-    expected = np.outer(sizes, groups) / table.sum()
-    closeness = cell_closeness(table)
-    cluster, group = np.unravel_index(closeness.argmin(), table.shape)
+    cluster, group = map(int, np.unravel_index(cell_closeness(table).argmin(), table.shape))
     return Fairness(
         balance=balance_of_table(table),
         bound=balance_of_table(groups[None, :]),
         relative_balance=relative_balance_of_table(table),
         mnce=mnce_of_table(table),
-        deviation=float(np.abs(table - expected).max()),
-        worst_cluster=int(cluster),
-        worst_group=int(group),
+        deviation=float(np.abs(table - np.outer(sizes, groups) / table.sum()).max()),
+        worst_cluster=cluster,
+        worst_group=group,
         share=float(table[cluster, group] / sizes[cluster]),
         population_share=float(groups[group] / table.sum()),
     )
 
 
-def cell_closeness(table):
+def cell_closeness(table: np.ndarray) -> np.ndarray:
     """Share over the population's share, or its inverse, whichever is below 1."""
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     smaller, larger = np.minimum(table, expected), np.maximum(table, expected)
@@ -89,7 +87,7 @@ def cell_closeness(table):
     return np.divide(smaller, larger, out=np.full(table.shape, np.inf), where=larger > 0)
 
 
-def judge(run, fairness):
+def judge(run: RunSummary, fairness: Fairness) -> Verdict:
     """The verdict on a run, from its numbers."""
     if np.count_nonzero(run.counts.sum(axis=0)) < 2:
         return Verdict(
@@ -98,20 +96,22 @@ def judge(run, fairness):
             "All rows belong to one group, so there is nothing that clusters could mirror.",
             [],
         )
-    if run.asked is not None:
-        return _judge_request(run, fairness)
-    return Verdict(*_answer(run, fairness), _sentence(fairness), _details(run, fairness))
-
-
-def _judge_request(run, fairness):
-    """The verdict on the constraint, with the population's shares beside it."""
-    whose = " of all combinations" if len(run.asked) > 1 else ""
+    balance = (
+        f"a balance of {score_text(fairness.balance)}, "
+        f"{share_of_best(fairness.balance, fairness.bound)} of the best possible: no clustering "
+        f"of these rows can exceed {score_text(fairness.bound)}."
+    )
+    if run.checks is None:
+        sentence = f"The least balanced cluster has {balance}"
+        return Verdict(*_answer(run, fairness), sentence, _details(run, fairness))
+    combinations = " of all combinations" if len(run.checks) > 1 else ""
     return Verdict(
-        *_answer_to_request(run),
-        run.request or "",
+        *_answer_to_constraint(run),
+        run.constraint or "",
         [
-            worst_sentence(run.asked, run.cluster_names),
-            f"Against exact proportions{whose}, for information: {_lowered(_sentence(fairness))}",
+            describe_violation(run.checks, run.cluster_names),
+            f"Against exact proportions{combinations}, for information: the least balanced cluster "
+            f"has {balance}",
             *_details(run, fairness),
         ],
         "Do the clusters satisfy the constraint?",
@@ -120,29 +120,8 @@ def _judge_request(run, fairness):
     )
 
 
-def _answer_to_request(run):
+def _answer(run: RunSummary, fairness: Fairness) -> tuple[str, str]:
     if not run.converged:
-        return "Not converged", "poor"
-    missed = max(own.worst for own in run.asked)
-    if missed == 0.0:
-        return "Yes", "good"
-    weights = np.ones(1) if run.sample_weight is None else run.sample_weight
-    heaviest = float(weights.max())
-    if heaviest == weights.min():
-        is_near = missed < heaviest
-        return ("Yes, to less than one row", "good") if is_near else ("No", "poor")
-    if missed <= heaviest:
-        return "Missed by no more than the heaviest row", "fair"
-    return "No", "poor"
-
-
-def _lowered(sentence):
-    return sentence[0].lower() + sentence[1:]
-
-
-def _answer(run, fairness):
-    if not run.converged:
-        # The labels are not those that the method asks for, whatever their counts.
         return "Not converged", "poor"
     whole_rows = run.sample_weight is None and fairness.deviation < 1
     if fairness.relative_balance >= NEARLY:
@@ -154,33 +133,40 @@ def _answer(run, fairness):
     return "No", "poor"
 
 
-def _sentence(fairness):
-    return (
-        f"The least balanced cluster has a balance of {score_text(fairness.balance)}, "
-        f"{share_of_best(fairness.balance, fairness.bound)} of the best possible: no clustering "
-        f"of these rows can exceed {score_text(fairness.bound)}."
-    )
+def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
+    if not run.converged:
+        return "Not converged", "poor"
+    worst = max(check.worst for check in run.checks or ())
+    if worst == 0.0:
+        return "Yes", "good"
+    weights = np.ones(1) if run.sample_weight is None else run.sample_weight
+    heaviest = float(weights.max())
+    if heaviest == weights.min():
+        return ("Yes, to less than one row", "good") if worst < heaviest else ("No", "poor")
+    if worst <= heaviest:
+        return "Missed by no more than the heaviest row", "fair"
+    return "No", "poor"
 
 
-def _details(run, fairness):
-    group = named("group", run.group_names[fairness.worst_group])
-    cluster = named("cluster", run.cluster_names[fairness.worst_cluster])
-    if run.sample_weight is None and fairness.deviation < 1:
-        details = ["Every cluster has each group's share of the population, to less than one row."]
-        if fairness.relative_balance < NEARLY:
-            size = run.counts[fairness.worst_cluster].sum()
-            details.append(
-                f"C{cluster[1:]} has {counted(int(size), 'row')}, too few for the share of {group} "
-                f"({fairness.population_share:.1%} of all rows) to be met more closely."
-            )
-        return details
-    return [
-        f"Farthest from the population: {group} is {fairness.share:.1%} of {cluster}, "
-        f"but {fairness.population_share:.1%} of all rows."
-    ]
+def _details(run: RunSummary, fairness: Fairness) -> list[str]:
+    group = quoted_name("group", run.group_names[fairness.worst_group])
+    name = run.cluster_names[fairness.worst_cluster]
+    if run.sample_weight is not None or fairness.deviation >= 1:
+        return [
+            f"Farthest from the population: {group} is {fairness.share:.1%} of "
+            f"{quoted_name('cluster', name)}, but {fairness.population_share:.1%} of all rows."
+        ]
+    details = ["Every cluster has each group's share of the population, to less than one row."]
+    if fairness.relative_balance < NEARLY:
+        size = counted(int(run.counts[fairness.worst_cluster].sum()), "row")
+        details.append(
+            f"{quoted_name('Cluster', name)} has {size}, too few for the share of {group} "
+            f"({fairness.population_share:.1%} of all rows) to be met more closely."
+        )
+    return details
 
 
-def price_sentence(run):
+def price_sentence(run: RunSummary) -> str | None:
     """What fairness costs, or None if it is not known."""
     if run.cost is None or not run.plain_cost:
         return None
@@ -193,3 +179,13 @@ def price_sentence(run):
             "both are local searches."
         )
     return f"Its cost is {extra:.1%} higher than that of plain k-means: the price of fairness here."
+
+
+def score_text(value: float) -> str:
+    """A measure with four decimals; 1.0000 means reached, not nearly so."""
+    return f"{value if value >= 1.0 else min(value, 0.9999):.4f}"
+
+
+def share_of_best(part: float, whole: float) -> str:
+    """Percentage of the best possible; 100.0% means reached, not nearly so."""
+    return f"{1.0 if part >= whole else min(part / whole, 0.999):.1%}"
