@@ -140,28 +140,25 @@ def test_balance_marks_the_metric_and_its_bound(rows):
     assert colors[int(np.argmin(values))] != "#ffffff"
 
 
-# Price and comparison
+# Comparison
 
 
-def test_price_is_relative_to_the_first_cost():
-    ax = plotting.plot_price_of_fairness([50, 60, 55], [0.1, 0.5, 0.3], names=["p", "q", "r"])
-    assert_allclose(ax.lines[0].get_xdata(), [0.1, 0.3, 0.5])
-    assert_allclose(ax.lines[0].get_ydata(), [0.0, 0.1, 0.2])
-    assert [text.get_text() for text in ax.texts] == ["p", "q: +20.0%", "r: +10.0%"]
+def test_comparison_is_relative_to_the_first_cost():
+    methods = [{"name": f"m{i}", "cost": c, "balance": 0.1 * i} for i, c in enumerate([50, 60, 55])]
+    ax = plotting.plot_comparison(methods)
+    assert_allclose([line.get_ydata()[0] for line in ax.lines], [1.0, 1.2, 1.1])
+    assert_allclose([line.get_xdata()[0] for line in ax.lines], [0.0, 0.1, 0.2])
 
 
 @pytest.mark.parametrize("make", [np.array, tuple, iter, list])
 def test_names_can_be_any_sequence(make):
-    ax = plotting.plot_price_of_fairness([50, 60], [0.1, 0.5], names=make(["p", "q"]))
-    assert [text.get_text() for text in ax.texts] == ["p", "q: +20.0%"]
-    names = make(["x", "y"])
-    ax = plotting.plot_profiles([[0.0], [1.0]], [0, 1], cluster_names=names)
+    ax = plotting.plot_profiles([[0.0], [1.0]], [0, 1], cluster_names=make(["x", "y"]))
     assert [text.get_text() for text in ax.get_yticklabels()] == ["x", "y"]
 
 
 def test_a_price_of_a_per_mille_does_not_fill_the_axis():
-    ax = plotting.plot_price_of_fairness([1000, 1001], [0.2, 0.5])
-    low, high = ax.get_ylim()
+    methods = [{"name": f"m{i}", "cost": 1000 + i, "balance": 0.2 + i / 2} for i in range(2)]
+    low, high = plotting.plot_comparison(methods).get_ylim()
     assert high - low >= 0.05
 
 
@@ -265,7 +262,6 @@ def test_the_local_graph_has_no_iterations_to_draw(rows):
 DRAWN = [
     lambda ax: plotting.plot_composition([0, 1], ["a", "b"], ax=ax),
     lambda ax: plotting.plot_balance([0, 1], ["a", "b"], ax=ax),
-    lambda ax: plotting.plot_price_of_fairness([1.0], [0.5], ax=ax),
     lambda ax: plotting.plot_comparison([{"name": "m", "cost": 1, "balance": 1}], ax=ax),
     lambda ax: plotting.plot_profiles([[0.0], [1.0]], [0, 1], ax=ax),
     lambda ax: plotting.plot_embedding([[0.0], [1.0]], [0, 1], ax=ax),
@@ -385,11 +381,8 @@ BAD_INPUT = [
     (lambda: plotting.plot_composition([0, 1], ["a"]), "inconsistent numbers of samples: .2, 1."),
     (lambda: plotting.plot_balance([[0, 1]], ["a", "b"]), r"shape \(1, 2\), expected"),
     (lambda: plotting.plot_composition(KMeans()), "KMeans has no counts_: it is not fitted"),
-    (lambda: plotting.plot_price_of_fairness([1, 2], [0.5]), "one cost and one balance"),
-    (lambda: plotting.plot_price_of_fairness([0.0], [0.5]), "reference cost is 0.0"),
-    (lambda: plotting.plot_price_of_fairness([np.nan], [0.5]), "must be finite"),
-    (lambda: plotting.plot_price_of_fairness([1], [1], names=["a", "b"]), "names has 2 entries"),
-    (lambda: plotting.plot_price_of_fairness([1], [1], names=np.array(["a", "b"])), "2 entries"),
+    (lambda: plotting.plot_comparison([{"name": "a", "cost": 0, "balance": 1}]), "cost is 0.0"),
+    (lambda: plotting.plot_comparison([{"name": "a", "cost": np.nan, "balance": 1}]), "finite"),
     (lambda: plotting.plot_composition([0, None], ["a", "b"]), "labels has 1 missing value"),
     (lambda: plotting.plot_balance([0.0, np.nan], ["a", "b"]), "the first in row 1"),
     (lambda: plotting.plot_composition([0, 1], ["a", "b"], sample_weight=[1]), "expected \\(2,\\)"),

@@ -203,7 +203,6 @@ def test_hostile_names_are_text_and_change_nothing(hostile_run):
             "group_names": tame_names,
             "feature_names": tame_names,
             "parameters": {name: name for name in tame_names},
-            "versions": {name: name for name in tame_names},
             "timings": dict.fromkeys(tame_names, 1.0),
         }
     )

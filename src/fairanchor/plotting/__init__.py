@@ -10,7 +10,6 @@ from fairanchor.plotting._costs import (
     plot_comparison,
     plot_convergence,
     plot_fairness_path,
-    plot_price_of_fairness,
 )
 from fairanchor.plotting._rows import (
     plot_anchors,
@@ -28,7 +27,6 @@ __all__ = [
     "plot_convergence",
     "plot_embedding",
     "plot_fairness_path",
-    "plot_price_of_fairness",
     "plot_profiles",
     "principal_plane",
 ]

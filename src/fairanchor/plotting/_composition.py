@@ -127,8 +127,6 @@ def plot_composition(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_composition
     >>> ax = plot_composition([0, 0, 1, 1, 1], ["a", "b", "a", "b", "b"])
     >>> [text.get_text() for text in ax.get_yticklabels()]
@@ -197,8 +195,6 @@ def plot_balance(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_balance
     >>> ax = plot_balance([0, 0, 1, 1, 1], ["a", "b", "a", "b", "b"])
     >>> ax.get_xlabel()

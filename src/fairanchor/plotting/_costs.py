@@ -9,7 +9,7 @@ import numpy as np
 
 from fairanchor.model_selection import check_path
 from fairanchor.plotting._composition import fitted
-from fairanchor.plotting._names import check_names, plot_name
+from fairanchor.plotting._names import plot_name
 from fairanchor.plotting._style import (
     DASHES,
     INK,
@@ -23,7 +23,6 @@ from fairanchor.plotting._style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from fairanchor.model_selection import FairnessPath
 
@@ -31,61 +30,6 @@ if TYPE_CHECKING:
 LEAST_SPAN = 0.05
 # Points nearer to each other than this part of the axes share one name.
 NAME_DISTANCE = 0.05
-
-
-def plot_price_of_fairness(
-    costs: ArrayLike,
-    balances: ArrayLike,
-    *,
-    names: Sequence[Any] | None = None,
-    bound: float | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Plot the extra cost of each clustering over the first one against its balance.
-
-    Parameters
-    ----------
-    costs : array-like of shape (n_clusterings,)
-        k-means costs; the first one, usually of plain k-means, is the reference.
-    balances : array-like of shape (n_clusterings,)
-        Balance of each clustering.
-    names : sequence of length n_clusterings, default=None
-        Names written beside the points.
-    bound : float, default=None
-        Largest balance that any clustering of the rows can have.
-    ax : matplotlib Axes, default=None
-        Axes to draw into; by default new ones.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
-    >>> from fairanchor.plotting import plot_price_of_fairness
-    >>> ax = plot_price_of_fairness([100, 105], [0.4, 0.6], names=["plain", "fair"], bound=0.6)
-    >>> [round(float(value), 4) for value in ax.lines[0].get_ydata()]
-    [0.0, 0.05]
-    """
-    prices, shares = _check_points(costs, balances)
-    extra = _relative(prices, prices[0]) - 1.0
-    texts = [] if names is None else check_names(names, "names", len(prices))
-    ax = axes_or_new(ax)
-    order = np.argsort(shares, kind="stable")
-    ax.plot(shares[order], extra[order], "o-", color=series_color(0), linewidth=1.2)
-    for i, name in enumerate(texts):
-        text = plot_name(name) + ("" if i == 0 else f": {extra[i]:+.1%}")
-        # Away from the line that leaves the point.
-        offset, side = ((2, -16), "left") if i == np.argmin(shares) else ((-6, 8), "right")
-        label_point(ax, text, (shares[i], extra[i]), xytext=offset, ha=side)
-    _draw_bound(ax, bound)
-    _set_limits(ax, shares if bound is None else [*shares, bound], extra)
-    ax.yaxis.set_major_formatter("{x:+.1%}")
-    ax.set_xlabel("balance of the worst cluster")
-    ax.set_ylabel("extra cost")
-    return tidy(ax, grid="y")
 
 
 def plot_comparison(
@@ -115,8 +59,6 @@ def plot_comparison(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_comparison
     >>> methods = [
     ...     {"name": "plain k-means", "cost": 10.0, "balance": 0.2, "seconds": 0.1},
@@ -126,12 +68,16 @@ def plot_comparison(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['plain k-means, 0.1 s', 'FairKMeans, 0.3 s', 'best possible: 0.500']
     """
+    if not results:
+        raise ValueError("results is empty, expected at least one method.")
     for result in results:
         if not isinstance(result, Mapping) or not {"name", "cost", "balance"} <= set(result):
             raise ValueError(
                 f"a result must be a mapping with name, cost and balance, got {result!r}."
             )
-    costs, balances = _check_points([r["cost"] for r in results], [r["balance"] for r in results])
+    costs, balances = np.array([[r["cost"], r["balance"]] for r in results], dtype=float).T
+    if not np.isfinite([costs, balances]).all():
+        raise ValueError(f"costs {costs} and balances {balances} must be finite.")
     costs = _relative(costs, costs[0] if reference is None else reference)
     ax = axes_or_new(ax, width=7.2)
     handles, names = [], []
@@ -179,8 +125,6 @@ def plot_fairness_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor import fairness_path
     >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.plotting import plot_fairness_path
@@ -234,8 +178,6 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor import clusters_path
     >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.plotting import plot_clusters_path
@@ -290,8 +232,6 @@ def plot_convergence(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_convergence
     >>> records = [{"sweep": 1, "mass_error": 40.0}, {"sweep": 2, "mass_error": 0.5}]
     >>> plot_convergence(records).get_yscale()
@@ -331,18 +271,6 @@ def history_of(estimator: Any) -> list[dict[str, Any]]:
         costs = enumerate(estimator.cost_path_)
         return [{"iteration": i, "cost": float(cost)} for i, cost in costs]
     return list(fitted(estimator, "history_"))
-
-
-def _check_points(costs: Any, balances: Any) -> tuple[np.ndarray, np.ndarray]:
-    costs, balances = np.asarray(costs, dtype=float), np.asarray(balances, dtype=float)
-    if costs.ndim != 1 or costs.shape != balances.shape or len(costs) == 0:
-        raise ValueError(
-            f"costs has shape {costs.shape} and balances {balances.shape}: expected one cost and "
-            "one balance for each of at least one clustering."
-        )
-    if not np.isfinite([costs, balances]).all():
-        raise ValueError(f"costs {costs} and balances {balances} must be finite.")
-    return costs, balances
 
 
 def _relative(costs: np.ndarray, reference: float) -> np.ndarray:

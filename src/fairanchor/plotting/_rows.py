@@ -94,8 +94,6 @@ def plot_embedding(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_embedding
     >>> ax = plot_embedding([[0.0, 0.0], [0.0, 1.0], [5.0, 0.0], [5.0, 1.0]], [0, 0, 1, 1])
     >>> ax.get_xlabel()
@@ -151,8 +149,6 @@ def plot_anchors(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_anchors
     >>> ax = plot_anchors([[0.0, 0.0], [4.0, 0.0], [0.0, 2.0]], [0, 1, 0], masses=[30, 10, 20])
     >>> len(ax.collections)
@@ -214,8 +210,6 @@ def plot_profiles(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from fairanchor.plotting import plot_profiles
     >>> X = [[0.0, 1.0], [0.0, 2.0], [8.0, 1.0], [8.0, 2.0]]
     >>> ax = plot_profiles(X, [0, 0, 1, 1], feature_names=["income", "age"])

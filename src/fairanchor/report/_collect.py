@@ -80,9 +80,8 @@ class RunSummary:
         Cluster of each anchor, and how many rows it represents.
     history : list of dict, default=None
         One record per iteration, with ``mass_error`` (anchor graph) or ``cost`` (fair k-means).
-    parameters, versions, timings : dict
-        What is needed to repeat the run, and seconds by step; by default ``versions`` are those
-        of the running programs.
+    parameters, timings : dict
+        What is needed to repeat the run, and seconds by step.
     command, code : str, default=None
         The command line, and the Python code, that repeat the run.
     warnings : list of str, default=None
@@ -118,7 +117,6 @@ class RunSummary:
     anchor_masses: np.ndarray | None = None
     history: list[Any] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
     code: str | None = None

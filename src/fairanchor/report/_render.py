@@ -20,23 +20,24 @@ from scipy.optimize import linear_sum_assignment
 from fairanchor import __version__
 from fairanchor._utils._sampling import spread_sample
 from fairanchor.groups._groups import count_cells
+from fairanchor.plotting import (
+    plot_anchors,
+    plot_balance,
+    plot_comparison,
+    plot_composition,
+    plot_convergence,
+    plot_embedding,
+    principal_plane,
+)
 from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS, Composition, count_text
-from fairanchor.plotting._names import display_lines, display_name
-from fairanchor.plotting._rows import MAX_FEATURES, MAX_POINTS, cluster_profiles, principal_plane
+from fairanchor.plotting._names import display_lines, display_name, quoted_name
+from fairanchor.plotting._rows import MAX_FEATURES, MAX_POINTS, cluster_profiles, draw_profiles
 from fairanchor.plotting._style import import_matplotlib
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._constraints import ConstraintCheck
-from fairanchor.report._figures import (
-    Figure,
-    anchors_figure,
-    balance_figure,
-    composition_figure,
-    convergence_figure,
-    map_figure,
-    price_figure,
-    profiles_figure,
-)
+from fairanchor.report._figures import Figure, draw
 from fairanchor.report._verdict import (
+    Fairness,
     cell_closeness,
     judge,
     measure,
@@ -229,9 +230,9 @@ def _check_table(check: ConstraintCheck, cluster_names: list[Any]) -> Table:
 
 
 def _composition_panel(page: Page) -> Panel:
-    figures = [composition_figure(page.composition, page.fairness, "This clustering")]
+    figures = [_composition_figure(page.composition, page.fairness, "This clustering")]
     if page.plain is not None and page.plain_fairness is not None:
-        figures.insert(0, composition_figure(page.plain, page.plain_fairness, "Plain k-means"))
+        figures.insert(0, _composition_figure(page.plain, page.plain_fairness, "Plain k-means"))
     composition, folded = page.composition, page.composition.with_few_groups()
     closeness, shares = cell_closeness(composition.table), composition.shares
     total = folded.table.sum(axis=0)
@@ -256,8 +257,28 @@ def _composition_panel(page: Page) -> Panel:
     return Panel("Composition of the clusters", figures, [table])
 
 
+def _composition_figure(composition: Composition, fairness: Fairness, title: str) -> Figure:
+    group = quoted_name("group", composition.groups[fairness.worst_group])
+    cluster = quoted_name("cluster", composition.clusters[fairness.worst_cluster])
+    caption = f"{title}: share of each group in each cluster."
+    return draw(
+        plot_composition,
+        composition,
+        caption=caption,
+        alternative=f"{caption} Farthest from the population: {group} is {fairness.share:.1%} of "
+        f"{cluster} and {fairness.population_share:.1%} of the population.",
+        height=composition.figure_height,
+    )
+
+
 def _balance_panel(page: Page) -> Panel:
     fairness = page.fairness
+    figure = draw(
+        plot_balance,
+        page.composition,
+        caption="Balance of each cluster; the worst one is filled.",
+        height=1.3 + 0.3 * len(page.composition.clusters_to_show()),
+    )
     rows = [
         ["Balance", score_text(fairness.balance), score_text(fairness.bound)],
         ["Relative balance", score_text(fairness.relative_balance), "1"],
@@ -268,7 +289,7 @@ def _balance_panel(page: Page) -> Panel:
         worst = f"{page.worst_violation:,.2f} rows"
         rows.append(["Worst violation of the constraint", worst, "0 to 1 row"])
     table = Table("Measures of fairness", ["Measure", "This clustering", "Best possible"], rows)
-    return Panel("Balance", [balance_figure(page.composition, fairness)], [table], beside=True)
+    return Panel("Balance", [figure], [table], beside=True)
 
 
 def _price_panel(page: Page) -> Panel | None:
@@ -288,7 +309,14 @@ def _price_panel(page: Page) -> Panel | None:
     if run.cost is not None and run.plain_cost:
         rows.append(["Cost, plain k-means = 1", "1.0000", f"{run.cost / run.plain_cost:.4f}"])
         if plain is not None:
-            figures = [price_figure([run.plain_cost, run.cost], ours, plain)]
+            methods = [
+                {"name": "plain k-means", "cost": run.plain_cost, "balance": plain.balance},
+                {"name": "this clustering", "cost": run.cost, "balance": ours.balance},
+            ]
+            caption = "Cost against balance; the dashed line is the best possible balance."
+            figures = [
+                draw(plot_comparison, methods, bound=ours.bound, caption=caption, height=3.2)
+            ]
     header = ["Measure", "Plain k-means", "This clustering"]
     table = Table("With and without fairness", header, rows)
     return Panel("The price of fairness", figures, [table], beside=True)
@@ -312,9 +340,18 @@ def _profiles_panel(page: Page) -> Panel | None:
         text = ", ".join(texts) or "nothing: close to the average in every feature"
         rows.append([display_name(run.cluster_names[l]), text])
     table = Table("What distinguishes a cluster", ["Cluster", "Differs by"], rows)
-    figure = profiles_figure(run, deviations, importance)
-    beside = min(MAX_FEATURES, len(importance)) <= WIDEST_BESIDE
-    return Panel("Profiles of the clusters", [figure], [table], beside=beside)
+    n_columns = min(MAX_FEATURES, len(importance))
+    figure = draw(
+        draw_profiles,
+        deviations,
+        importance,
+        run.feature_names,
+        run.cluster_names,
+        caption="Red is above the average of all rows, blue below.",
+        width=max(4.0, 1.6 + 0.62 * n_columns),
+        height=1.9 + 0.32 * len(rows),
+    )
+    return Panel("Profiles of the clusters", [figure], [table], beside=n_columns <= WIDEST_BESIDE)
 
 
 def _map_panel(page: Page) -> Panel | None:
@@ -322,7 +359,15 @@ def _map_panel(page: Page) -> Panel | None:
         return None
     labelled = [("Plain k-means", page.plain_labels), ("This clustering", page.run.labels)]
     figures = [
-        map_figure(page.drawn, labels[page.drawn_rows], page.plane, page.plain_names, title)
+        draw(
+            plot_embedding,
+            page.drawn,
+            labels[page.drawn_rows],
+            plane=page.plane,
+            cluster_names=page.plain_names,
+            caption=f"{title}: rows in the plane, with a colour and a number per cluster.",
+            height=4.6,
+        )
         for title, labels in labelled
         if labels is not None
     ]
@@ -345,8 +390,8 @@ def _convergence_panel(page: Page) -> Panel | None:
     if len(rows) > MAX_RECORDS:
         caption = "First and last iterations"
         rows = rows[: MAX_RECORDS // 2] + rows[-MAX_RECORDS // 2 :]
-    key, title = next(iter(measures.items()))
-    figure = convergence_figure(records, key, number, title)
+    title = next(iter(measures.values()))
+    figure = draw(plot_convergence, records, caption=f"{title}, by {number}.", height=3.0)
     table = Table(caption, [number.capitalize(), *measures.values()], rows)
     return Panel("Convergence", [figure], [table], beside=True)
 
@@ -356,7 +401,17 @@ def _anchors_panel(page: Page) -> Panel | None:
     labels, masses = run.anchor_labels, run.anchor_masses
     if run.anchors is None:
         return None
-    figure = anchors_figure(run.anchors, labels, masses, page.drawn, page.plane)
+    area = "" if masses is None else "; a larger area represents more rows"
+    figure = draw(
+        plot_anchors,
+        run.anchors,
+        labels,
+        masses,
+        X=page.drawn,
+        plane=page.plane,
+        caption=f"Anchors in the plane of the map, coloured by cluster{area}.",
+        height=4.6,
+    )
     tables = []
     if labels is not None:
         rows = []
@@ -374,7 +429,7 @@ def _repeat_panel(page: Page) -> Panel:
     running |= {name: metadata.version(name) for name in LIBRARIES}
     values: list[tuple[str, str, Mapping[str, Any]]] = [
         ("Parameters", "Parameter", run.parameters),
-        ("Versions", "Program", run.versions or running),
+        ("Versions", "Program", running),
         ("Seconds", "Step", {step: f"{seconds:.3g}" for step, seconds in run.timings.items()}),
     ]
     tables = [
