@@ -1,4 +1,4 @@
-"""The page in a real browser, without a network: nothing asked for, nothing complained about."""
+"""The page in a real browser, without a network: nothing requested, no complaint."""
 
 import os
 import re
@@ -39,10 +39,10 @@ def browser():
 @pytest.fixture(scope="module")
 def file_of(tmp_path_factory):
     """The report of a run, written once."""
-    folder, written = tmp_path_factory.mktemp("reports"), {}
+    directory, written = tmp_path_factory.mktemp("reports"), {}
 
     def write(run):
-        path = folder / f"report-{id(run)}.html"
+        path = directory / f"report-{id(run)}.html"
         if path not in written:
             write_report(path, run)
             written[path] = run  # kept alive, so that no other run gets its id

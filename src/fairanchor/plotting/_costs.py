@@ -207,12 +207,7 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     return tidy(ax, grid="y")
 
 
-def plot_convergence(
-    history: Any | list[dict[str, Any]],
-    *,
-    tolerance: float | None = None,
-    ax: Axes | None = None,
-) -> Axes:
+def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = None) -> Axes:
     """Plot the progress of the iterations: the anchor graph's error, or the cost of fair k-means.
 
     Parameters
@@ -221,8 +216,6 @@ def plot_convergence(
         `FairKMeans`, or `AnchorFairClustering` with ``graph="reconstruction"`` (the local graph
         has no iterations); or records with ``mass_error``, as in
         ``AnchorFairClustering.history_``, or with ``cost``.
-    tolerance : float, default=None
-        Error that counts as converged, in rows; drawn as a line.
     ax : matplotlib Axes, default=None
         Axes to draw into; by default new ones.
 
@@ -256,9 +249,6 @@ def plot_convergence(
         values = np.where(values > 0, values, positive.min() / 10)
     numbers = [record.get(number, i + 1) for i, record in enumerate(records)]
     ax.plot(numbers, values, "o-", color=series_color(0), linewidth=1.2, markersize=4)
-    if tolerance is not None and tolerance > 0:
-        line = ax.axhline(tolerance, color=INK, linewidth=1.0, linestyle=DASHES)
-        legend_above(ax, [line], [f"tolerance: {tolerance:.3g} rows"])
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("sweep over the rows" if is_error else "iteration")
     ax.set_ylabel("error, in rows" if is_error else "cost")

@@ -36,7 +36,7 @@ def import_matplotlib() -> Any:
 
 
 def axes_or_new(ax: Axes | None, *, width: float = WIDTH, height: float = 4.0) -> Axes:
-    """The given axes, or those of a new pyplot figure."""
+    """``ax``, or the axes of a new pyplot figure."""
     import_matplotlib()
     if ax is not None:
         return ax

@@ -116,7 +116,7 @@ def judge(run: RunSummary, fairness: Fairness) -> Verdict:
         ],
         "Do the clusters satisfy the constraint?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
-        "do not always allow more. Whether the bounds themselves are fair, no measure can tell.",
+        "do not always allow more. No measure can tell whether the bounds themselves are fair.",
     )
 
 
