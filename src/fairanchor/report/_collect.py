@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
+from sklearn.utils import check_array
 
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._fairness_targets import FairnessTargets
@@ -69,7 +70,7 @@ class RunSummary:
     features : ndarray of shape (n_rows, n_features), default=None
         The features that were clustered, scaled as they were clustered.
     feature_names : sequence of length n_features, default=None
-        By default the features' numbers.
+        By default "feature 0" and so on.
     cost, plain_cost : float, default=None
         k-means cost of the labels, and of plain k-means on the same rows.
     plain_labels : ndarray of shape (n_rows,), default=None
@@ -180,19 +181,15 @@ class RunSummary:
             )
 
     def _check_features(self) -> None:
-        for name, expected in [("features", len(self.labels)), ("anchors", None)]:
-            if getattr(self, name) is None:
-                continue
-            rows = np.asarray(getattr(self, name), dtype=np.float64)
-            if rows.ndim != 2 or len(rows) != (expected or len(rows)):
-                raise ValueError(
-                    f"{name} has shape {rows.shape}, expected ({expected or f'n_{name}'}, "
-                    "n_features)."
-                )
-            setattr(self, name, rows)
+        for name in ("features", "anchors"):
+            if (rows := getattr(self, name)) is not None:
+                setattr(self, name, check_array(rows, dtype=np.float64, input_name=name))
         if self.features is not None:
+            _check_length(self.features, "features", len(self.labels))
             n_features = self.features.shape[1]
-            self.feature_names = check_names(self.feature_names, "feature_names", n_features)
+            numbers = [f"feature {j}" for j in range(n_features)]
+            names = numbers if self.feature_names is None else self.feature_names
+            self.feature_names = check_names(names, "feature_names", n_features)
             if self.anchors is not None:
                 _check_length(self.anchors[0], "a row of anchors", n_features)
         for name in ("anchor_labels", "anchor_masses"):
@@ -229,7 +226,7 @@ def summarise_run(
     title : str, default=None
         Heading; by default the estimator's name and the number of rows.
     feature_names : sequence of length n_features, default=None
-        By default the column names of ``X``, or the features' numbers if it has none.
+        By default the column names of ``X``, or "feature 0" and so on if it has none.
     plain_labels : "fit", None or array-like of shape (n_samples,), default="fit"
         Labels of plain k-means to compare with: "fit" runs it with 10 starts; None leaves
         the comparison out.
