@@ -19,7 +19,6 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from fairanchor.cli import main
-from fairanchor.rows import _chunks
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -74,15 +73,14 @@ def run_shell(code):
         assert result.exit_code == 0, f"{shlex.join(arguments)}\n{result.output}"
 
 
-def people_in_files(directory, monkeypatch):
-    """A directory ``people`` of two files, and chunks so small that it counts as large."""
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 1000)
+def people_in_files(directory):
+    """Write a directory ``people`` of two files, large enough to be read in chunks."""
     rng = np.random.default_rng(0)
     (directory / "people").mkdir()
     for name in ("a", "b"):
-        sex = rng.choice(["f", "m"], 1500)
+        sex = rng.choice(["f", "m"], 550_000)
         income = rng.normal(np.where(sex == "m", 1.0, 0.0), 1.0)
-        table = pa.table({"sex": sex, "income": income, "age": rng.normal(size=1500)})
+        table = pa.table({"sex": sex, "income": income, "age": rng.normal(size=550_000)})
         parquet.write_table(table, directory / "people" / f"{name}.parquet")
 
 
@@ -95,7 +93,7 @@ def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     if page in PREPARE:
-        PREPARE[page](tmp_path, monkeypatch)
+        PREPARE[page](tmp_path)
     namespace = {"__name__": "page"}
     for block in blocks_of(page):
         if block.reason is not None:
