@@ -19,7 +19,7 @@ from fairanchor.report._constraints import (
     describe_constraint,
     describe_violation,
 )
-from fairanchor.report._verdict import judge, measure
+from fairanchor.report._verdict import judge
 
 BOUNDS = FairnessTargets(lower={"f": [0.3, 0.35, 0.0]}, upper={"f": 0.6}, min_size=100)
 
@@ -100,7 +100,7 @@ def test_separate_attributes_are_judged_each_by_itself(people):
     run = summary(people, FairKMeans(3, attributes="separate"), ["sex", "race"])
     assert [check.attribute for check in run.checks] == ["sex", "race"]
     assert "“sex”, “race”, each by itself" in run.constraint
-    verdict = judge(run, measure(run.counts))
+    verdict = judge(run)
     assert verdict.question == "Do the clusters satisfy the constraint?"
     assert verdict.answer in ("Yes", "Yes, to less than one row")
     assert verdict.level == "good"
@@ -116,14 +116,14 @@ def test_a_table_of_targets_is_judged_by_its_own_shares(people):
     run = summarise_run(model, X, sensitive_features=frame["sex"], plain_labels=None)
     [check] = run.checks
     assert check.worst == pytest.approx(np.abs(model.counts_ - model.targets_).max())
-    assert judge(run, measure(run.counts)).answer in ("Yes", "Yes, to less than one row")
+    assert judge(run).answer in ("Yes", "Yes, to less than one row")
 
 
 @pytest.mark.parametrize("estimator", [FairKMeans(3), AnchorFairClustering(3)])
 def test_exact_proportions_are_judged_by_the_population(people, estimator):
     run = summary(people, estimator, "sex")
     assert run.checks is None
-    assert judge(run, measure(run.counts)).question == "Do the clusters mirror the population?"
+    assert judge(run).question == "Do the clusters mirror the population?"
     assert 'id="constraint"' not in render_report(run)
 
 
@@ -131,7 +131,7 @@ def test_a_least_size_is_part_of_the_constraint(people):
     run = summary(people, FairKMeans(3, min_cluster_size=150), "sex")
     assert run.constraint.endswith("exactly. A cluster has at least 150 rows.")
     assert run.checks[0].size_text(0) == "at least 150"
-    assert judge(run, measure(run.counts)).level == "good"
+    assert judge(run).level == "good"
 
 
 def run_with(counts, lower, upper, *, least=0.0, greatest=np.inf, **known):
@@ -162,7 +162,7 @@ ANSWERS = [
 @pytest.mark.parametrize(("counts", "known", "answer", "level"), ANSWERS)
 def test_the_answer_follows_from_the_violation(counts, known, answer, level):
     run = run_with(counts, [0.4, 0.0], [0.5, 1.0], **known)
-    verdict = judge(run, measure(run.counts))
+    verdict = judge(run)
     assert (verdict.answer, verdict.level) == (answer, level)
     assert verdict.sentence == "The constraint: that."
 
@@ -220,7 +220,7 @@ def test_given_labels_are_judged_by_the_targets(people):
         run = summarise_labels(labels, sensitive_features=frame["sex"], targets=targets)
         expected = worst_violation(labels, sensitive_features=frame["sex"], targets=targets)
         assert run.checks[0].worst == pytest.approx(expected)
-        assert judge(run, measure(run.counts)).answer == ("No" if expected >= 1 else "Yes")
+        assert judge(run).answer == ("No" if expected >= 1 else "Yes")
     run = summarise_labels(
         labels, sensitive_features=frame, targets=[0.5, 1.0], attributes="separate"
     )

@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._sklearn_compat import check_weights
 from fairanchor.groups._groups import count_cells, encode_names
-from fairanchor.metrics import balance_of_table, relative_balance_of_table
+from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
 from fairanchor.plotting._names import plot_name
 from fairanchor.plotting._style import (
     DASHES,
@@ -61,19 +61,52 @@ class Composition:
             return table.min(axis=1) / table.max(axis=1)
 
     @property
+    def balance(self) -> float:
+        return balance_of_table(self.table)
+
+    @property
     def bound(self) -> float:
         """Balance of all rows: the largest that any clustering of them can have."""
         return balance_of_table(self.table.sum(axis=0, keepdims=True))
+
+    @property
+    def relative_balance(self) -> float:
+        return relative_balance_of_table(self.table)
+
+    @property
+    def mnce(self) -> float:
+        return mnce_of_table(self.table)
+
+    @property
+    def expected(self) -> np.ndarray:
+        """Rows of each cell in exact proportion."""
+        return np.outer(self.table.sum(axis=1), self.table.sum(axis=0)) / self.table.sum()
+
+    @property
+    def deviation(self) -> float:
+        """Largest distance of a cell from exact proportion, in rows."""
+        return float(np.abs(self.table - self.expected).max())
+
+    @property
+    def closeness(self) -> np.ndarray:
+        """Share over the population's share, or its inverse, whichever is below 1."""
+        smaller = np.minimum(self.table, self.expected)
+        larger = np.maximum(self.table, self.expected)
+        # Cells of empty clusters and groups are never the farthest.
+        return np.divide(smaller, larger, out=np.full(larger.shape, np.inf), where=larger > 0)
+
+    @property
+    def worst_cell(self) -> tuple[int, int]:
+        """Cluster and group of the cell whose share is farthest from the population's."""
+        l, r = np.unravel_index(self.closeness.argmin(), self.table.shape)
+        return int(l), int(r)
 
     def clusters_to_show(self) -> np.ndarray:
         """Numbers of the non-empty clusters, or of those farthest from the population."""
         present = np.flatnonzero(self.table.sum(axis=1) > 0)
         if len(present) <= MAX_CLUSTERS:
             return present
-        rest = self.table.sum(axis=0) - self.table
-        closeness = [
-            relative_balance_of_table(np.vstack([self.table[l], rest[l]])) for l in present
-        ]
+        closeness = self.closeness[present].min(axis=1)
         return np.sort(present[np.argsort(closeness, kind="stable")[:MAX_CLUSTERS]])
 
     def with_few_groups(self) -> Composition:

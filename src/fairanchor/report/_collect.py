@@ -22,7 +22,7 @@ from fairanchor.groups._groups import (
     encode_names,
 )
 from fairanchor.metrics import clustering_cost
-from fairanchor.plotting._composition import encode_labels, fitted
+from fairanchor.plotting._composition import Composition, encode_labels, fitted
 from fairanchor.plotting._costs import history_of
 from fairanchor.plotting._names import check_names, column_names
 from fairanchor.report._constraints import (
@@ -155,6 +155,10 @@ class RunSummary:
     @property
     def n_clusters(self) -> int:
         return len(self.cluster_names)
+
+    @property
+    def composition(self) -> Composition:
+        return Composition(self.counts, self.cluster_names, self.group_names)
 
     @property
     def has_all_rows(self) -> bool:

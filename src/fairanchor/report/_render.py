@@ -37,10 +37,7 @@ from fairanchor.report._collect import RunSummary
 from fairanchor.report._constraints import ConstraintCheck
 from fairanchor.report._figures import Figure, draw
 from fairanchor.report._verdict import (
-    Fairness,
-    cell_closeness,
     judge,
-    measure,
     price_sentence,
     score_text,
     share_of_best,
@@ -99,8 +96,8 @@ def render(run: RunSummary) -> str:
     return environment.get_template("report.html").render(
         page=page,
         run=run,
-        fairness=page.fairness,
-        verdict=judge(run, page.fairness),
+        composition=page.composition,
+        verdict=judge(run),
         price=price_sentence(run),
         panels={key: panel for key, panel in panels.items() if panel is not None},
         css=css,
@@ -131,17 +128,15 @@ class Page:
 
     def __init__(self, run: RunSummary) -> None:
         self.run = run
-        self.composition = Composition(run.counts, run.cluster_names, run.group_names)
-        self.fairness = measure(run.counts)
+        self.composition = run.composition
         self.group_sizes = run.counts.sum(axis=0)[run.counts.sum(axis=0) > 0]
         self.n_clusters = int(np.count_nonzero(run.counts.sum(axis=1)))
         self.plain_labels, self.moved, self.plain_names = _matched(run)
-        self.plain = self.plain_fairness = None
+        self.plain = None
         if self.plain_labels is not None:
             shape = len(self.plain_names), len(run.group_names)
             table = count_cells(self.plain_labels, run.group_codes, *shape, run.sample_weight)
             self.plain = Composition(table.astype(float), self.plain_names, run.group_names)
-            self.plain_fairness = measure(table)
         self.drawn_rows = np.zeros(0, dtype=np.int64)
         self.drawn = None
         if run.features is not None:
@@ -196,8 +191,8 @@ def _constraint_panel(page: Page) -> Panel | None:
         header = ["Attribute", "Violation", "Relative balance", "Balance", "Best possible balance"]
         rows = []
         for check in checks:
-            fairness = measure(check.counts)
-            scores = (fairness.relative_balance, fairness.balance, fairness.bound)
+            margin = Composition(check.counts, page.run.cluster_names, check.groups)
+            scores = (margin.relative_balance, margin.balance, margin.bound)
             name = display_name(check.attribute, 60)
             rows.append([name, f"{check.worst:,.2f} rows", *map(score_text, scores)])
         tables.insert(0, Table("Each attribute by itself", header, rows))
@@ -230,11 +225,11 @@ def _check_table(check: ConstraintCheck, cluster_names: list[Any]) -> Table:
 
 
 def _composition_panel(page: Page) -> Panel:
-    figures = [_composition_figure(page.composition, page.fairness, "This clustering")]
-    if page.plain is not None and page.plain_fairness is not None:
-        figures.insert(0, _composition_figure(page.plain, page.plain_fairness, "Plain k-means"))
+    figures = [_composition_figure(page.composition, "This clustering")]
+    if page.plain is not None:
+        figures.insert(0, _composition_figure(page.plain, "Plain k-means"))
     composition, folded = page.composition, page.composition.with_few_groups()
-    closeness, shares = cell_closeness(composition.table), composition.shares
+    closeness, shares = composition.closeness, composition.shares
     total = folded.table.sum(axis=0)
     cells = [f"{n / total.sum():.1%} ({count_text(n)})" for n in total]
     rows = [["All rows", count_text(total.sum()), *cells, score_text(composition.bound), ""]]
@@ -257,33 +252,35 @@ def _composition_panel(page: Page) -> Panel:
     return Panel("Composition of the clusters", figures, [table])
 
 
-def _composition_figure(composition: Composition, fairness: Fairness, title: str) -> Figure:
-    group = quoted_name("group", composition.groups[fairness.worst_group])
-    cluster = quoted_name("cluster", composition.clusters[fairness.worst_cluster])
+def _composition_figure(composition: Composition, title: str) -> Figure:
+    l, r = composition.worst_cell
+    group = quoted_name("group", composition.groups[r])
+    cluster = quoted_name("cluster", composition.clusters[l])
     caption = f"{title}: share of each group in each cluster."
     return draw(
         plot_composition,
         composition,
         caption=caption,
-        alternative=f"{caption} Farthest from the population: {group} is {fairness.share:.1%} of "
-        f"{cluster} and {fairness.population_share:.1%} of the population.",
+        alternative=f"{caption} Farthest from the population: {group} is "
+        f"{composition.shares[l, r]:.1%} of {cluster} and {composition.population[r]:.1%} of the "
+        "population.",
         height=composition.figure_height,
     )
 
 
 def _balance_panel(page: Page) -> Panel:
-    fairness = page.fairness
+    composition = page.composition
     figure = draw(
         plot_balance,
-        page.composition,
+        composition,
         caption="Balance of each cluster; the worst one is filled.",
-        height=1.3 + 0.3 * len(page.composition.clusters_to_show()),
+        height=1.3 + 0.3 * len(composition.clusters_to_show()),
     )
     rows = [
-        ["Balance", score_text(fairness.balance), score_text(fairness.bound)],
-        ["Relative balance", score_text(fairness.relative_balance), "1"],
-        ["MNCE", score_text(fairness.mnce), "1"],
-        ["Farthest cell from exact proportion", f"{fairness.deviation:,.2f} rows", "0 to 1 row"],
+        ["Balance", score_text(composition.balance), score_text(composition.bound)],
+        ["Relative balance", score_text(composition.relative_balance), "1"],
+        ["MNCE", score_text(composition.mnce), "1"],
+        ["Farthest cell from exact proportion", f"{composition.deviation:,.2f} rows", "0 to 1 row"],
     ]
     if page.run.checks is not None:
         worst = f"{page.worst_violation:,.2f} rows"
@@ -293,7 +290,7 @@ def _balance_panel(page: Page) -> Panel:
 
 
 def _price_panel(page: Page) -> Panel | None:
-    run, ours, plain = page.run, page.fairness, page.plain_fairness
+    run, ours, plain = page.run, page.composition, page.plain
     if run.plain_labels is None and run.plain_cost is None:
         return None
     rows = [

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
 from fairanchor.plotting._names import quoted_name
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._constraints import describe_violation
@@ -15,35 +14,6 @@ from fairanchor.tables._wording import counted
 # The report's own thresholds, which it states; neither is a legal one.
 NEARLY = 0.95
 PARTLY = 0.80
-
-
-@dataclass(frozen=True)
-class Fairness:
-    """Fairness of a table clusters × groups.
-
-    Attributes
-    ----------
-    balance, relative_balance, mnce : float
-        As in `fairanchor.metrics`.
-    bound : float
-        Balance of all rows: the largest that any clustering of them can have.
-    deviation : float
-        Largest distance of a cell from exact proportion, in rows.
-    worst_cluster, worst_group : int
-        Cell whose share is farthest from the population's, as a ratio.
-    share, population_share : float
-        The group's share in that cluster, and in all rows.
-    """
-
-    balance: float
-    bound: float
-    relative_balance: float
-    mnce: float
-    deviation: float
-    worst_cluster: int
-    worst_group: int
-    share: float
-    population_share: float
 
 
 @dataclass(frozen=True)
@@ -62,33 +32,9 @@ class Verdict:
     )
 
 
-def measure(table: np.ndarray) -> Fairness:
-    """Fairness of a table clusters × groups."""
-    sizes, groups = table.sum(axis=1), table.sum(axis=0)
-    cluster, group = map(int, np.unravel_index(cell_closeness(table).argmin(), table.shape))
-    return Fairness(
-        balance=balance_of_table(table),
-        bound=balance_of_table(groups[None, :]),
-        relative_balance=relative_balance_of_table(table),
-        mnce=mnce_of_table(table),
-        deviation=float(np.abs(table - np.outer(sizes, groups) / table.sum()).max()),
-        worst_cluster=cluster,
-        worst_group=group,
-        share=float(table[cluster, group] / sizes[cluster]),
-        population_share=float(groups[group] / table.sum()),
-    )
-
-
-def cell_closeness(table: np.ndarray) -> np.ndarray:
-    """Share over the population's share, or its inverse, whichever is below 1."""
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    smaller, larger = np.minimum(table, expected), np.maximum(table, expected)
-    # Cells of empty clusters and groups are never the farthest.
-    return np.divide(smaller, larger, out=np.full(table.shape, np.inf), where=larger > 0)
-
-
-def judge(run: RunSummary, fairness: Fairness) -> Verdict:
+def judge(run: RunSummary) -> Verdict:
     """The verdict on a run, from its numbers."""
+    composition = run.composition
     if np.count_nonzero(run.counts.sum(axis=0)) < 2:
         return Verdict(
             "No comparison",
@@ -97,13 +43,13 @@ def judge(run: RunSummary, fairness: Fairness) -> Verdict:
             [],
         )
     balance = (
-        f"a balance of {score_text(fairness.balance)}, "
-        f"{share_of_best(fairness.balance, fairness.bound)} of the best possible: no clustering "
-        f"of these rows can exceed {score_text(fairness.bound)}."
+        f"a balance of {score_text(composition.balance)}, "
+        f"{share_of_best(composition.balance, composition.bound)} of the best possible: no "
+        f"clustering of these rows can exceed {score_text(composition.bound)}."
     )
     if run.checks is None:
         sentence = f"The least balanced cluster has {balance}"
-        return Verdict(*_answer(run, fairness), sentence, _details(run, fairness))
+        return Verdict(*_answer(run), sentence, _details(run))
     combinations = " of all combinations" if len(run.checks) > 1 else ""
     return Verdict(
         *_answer_to_constraint(run),
@@ -112,7 +58,7 @@ def judge(run: RunSummary, fairness: Fairness) -> Verdict:
             describe_violation(run.checks, run.cluster_names),
             f"Against exact proportions{combinations}, for information: the least balanced cluster "
             f"has {balance}",
-            *_details(run, fairness),
+            *_details(run),
         ],
         "Do the clusters satisfy the constraint?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
@@ -120,15 +66,15 @@ def judge(run: RunSummary, fairness: Fairness) -> Verdict:
     )
 
 
-def _answer(run: RunSummary, fairness: Fairness) -> tuple[str, str]:
+def _answer(run: RunSummary) -> tuple[str, str]:
     if not run.converged:
         return "Not converged", "poor"
-    whole_rows = run.sample_weight is None and fairness.deviation < 1
-    if fairness.relative_balance >= NEARLY:
+    whole_rows = run.sample_weight is None and run.composition.deviation < 1
+    if run.composition.relative_balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")
     if whole_rows:
         return "As nearly as whole rows allow", "fair"
-    if fairness.relative_balance >= PARTLY:
+    if run.composition.relative_balance >= PARTLY:
         return "Only partly", "fair"
     return "No", "poor"
 
@@ -148,20 +94,21 @@ def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
     return "No", "poor"
 
 
-def _details(run: RunSummary, fairness: Fairness) -> list[str]:
-    group = quoted_name("group", run.group_names[fairness.worst_group])
-    name = run.cluster_names[fairness.worst_cluster]
-    if run.sample_weight is not None or fairness.deviation >= 1:
+def _details(run: RunSummary) -> list[str]:
+    composition = run.composition
+    l, r = composition.worst_cell
+    group, population = quoted_name("group", run.group_names[r]), composition.population[r]
+    if run.sample_weight is not None or composition.deviation >= 1:
         return [
-            f"Farthest from the population: {group} is {fairness.share:.1%} of "
-            f"{quoted_name('cluster', name)}, but {fairness.population_share:.1%} of all rows."
+            f"Farthest from the population: {group} is {composition.shares[l, r]:.1%} of "
+            f"{quoted_name('cluster', run.cluster_names[l])}, but {population:.1%} of all rows."
         ]
     details = ["Every cluster has each group's share of the population, to less than one row."]
-    if fairness.relative_balance < NEARLY:
-        size = counted(int(run.counts[fairness.worst_cluster].sum()), "row")
+    if composition.relative_balance < NEARLY:
+        size = counted(int(run.counts[l].sum()), "row")
         details.append(
-            f"{quoted_name('Cluster', name)} has {size}, too few for the share of {group} "
-            f"({fairness.population_share:.1%} of all rows) to be met more closely."
+            f"{quoted_name('Cluster', run.cluster_names[l])} has {size}, too few for the share of "
+            f"{group} ({population:.1%} of all rows) to be met more closely."
         )
     return details
 
