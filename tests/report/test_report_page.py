@@ -79,17 +79,11 @@ def test_all_panels_are_there_and_in_the_contents(page):
 def test_panels_are_those_of_the_method():
     data = make_zafar(300, variant="original", random_state=0)
     X, groups = data.data, data.sensitive_features
-    for model, own in [
-        (FairKMeans(4, init="random", n_init=1, random_state=0), ["convergence"]),
-        (AnchorFairClustering(2, n_anchors=40, random_state=0), ["anchors"]),
-    ]:
-        run = summarise_run(model.fit(X, sensitive_features=groups), X, sensitive_features=groups)
-        page = Page(render_report(run))
-        sections = [a["id"] for tag, a in page.elements if tag == "section"]
-        assert [key for key in ("convergence", "anchors") if key in sections] == own
-        assert "left-out" not in sections
-        assert ("anchors" in page.words) == (own == ["anchors"])
-        assert "refine" not in page.words
+    model = AnchorFairClustering(2, n_anchors=40, random_state=0).fit(X, sensitive_features=groups)
+    page = Page(render_report(summarise_run(model, X, sensitive_features=groups)))
+    sections = [a["id"] for tag, a in page.elements if tag == "section"]
+    assert "anchors" in sections
+    assert not {"convergence", "left-out"} & set(sections)
 
 
 def test_the_cost_of_each_iteration_is_in_the_report():
@@ -98,17 +92,14 @@ def test_the_cost_of_each_iteration_is_in_the_report():
     model = FairKMeans(4, init="random", n_init=1, random_state=0).fit(X, sensitive_features=groups)
     run = summarise_run(model, X, sensitive_features=groups)
     assert [record["cost"] for record in run.history] == model.cost_path_.tolist()
-    words = Page(render_report(run)).words
-    assert f"0 {model.cost_path_[0]:,.6g}" in words
-    assert f"{len(model.cost_path_) - 1} {model.cost_path_[-1]:,.6g}" in words
-    assert "The iterations converged." in words
+    page = Page(render_report(run))
+    assert f"0 {model.cost_path_[0]:,.6g}" in page.words
+    assert f"{len(model.cost_path_) - 1} {model.cost_path_[-1]:,.6g}" in page.words
+    assert "The iterations converged." in page.words
+    assert "anchors" not in page.words
 
 
-def test_the_same_run_gives_the_same_bytes(html, fair_run):
-    assert render_report(fair_run) == html
-
-
-def test_a_users_matplotlib_settings_do_not_change_the_report(html, fair_run):
+def test_the_same_run_gives_the_same_bytes_whatever_the_user_set(html, fair_run):
     import matplotlib as mpl
 
     with mpl.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
@@ -282,6 +273,7 @@ UNUSUAL = {
         "cost": 2.0,
         "plain_cost": 1.0,
         "parameters": {"seed": None, "callable": len, "table": np.zeros((2, 2))},
+        "converged": False,
     },
     "anchors without features": {
         "labels": [0, 1],
@@ -320,10 +312,9 @@ def test_what_is_not_drawn_is_said():
     assert "First and last iterations" in words
 
 
-def test_cautions_depend_on_the_run(hostile_run):
-    words = Page(render_report(hostile_run)).words
-    assert "The fit did not converge." in words
+def test_cautions_depend_on_the_run():
     words = unusual_page("costs without labels").words
+    assert "The fit did not converge." in words
     assert "No seed was given" in words
     assert "2 groups of fewer than 20 rows, the smallest of 1: such shares" in words
 
