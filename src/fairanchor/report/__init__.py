@@ -6,37 +6,9 @@ It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
 from fairanchor._utils._files import check_output, write_bytes
 from fairanchor._utils._typing import Path
 from fairanchor.report._collect import RunSummary, summarise_labels, summarise_run
+from fairanchor.report._render import render_report
 
 __all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
-
-
-def render_report(run: RunSummary) -> str:
-    """Render the report of a run as the text of one HTML file.
-
-    The file is complete: figures are embedded, a policy forbids it to load or run anything, and
-    it has a light, a dark and a printed form. The same run gives the same text.
-
-    Parameters
-    ----------
-    run : RunSummary
-        Facts about the clustering. Panels whose facts are missing are left out.
-
-    Returns
-    -------
-    html : str
-        The report.
-
-    Examples
-    --------
-    >>> from fairanchor.report import render_report, summarise_labels
-    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
-    >>> html = render_report(run)
-    >>> "<strong>Yes.</strong> The least balanced cluster has a balance of 1.0000" in html
-    True
-    """
-    from fairanchor.report._render import render
-
-    return render(run)
 
 
 def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:

@@ -74,8 +74,30 @@ class Panel:
     beside: bool = False
 
 
-def render(run: RunSummary) -> str:
-    """The report of a run as one HTML text; the same run gives the same text."""
+def render_report(run: RunSummary) -> str:
+    """Render the report of a run as the text of one HTML file.
+
+    The file is complete: figures are embedded, a policy forbids it to load or run anything, and
+    it has a light, a dark and a printed form. The same run gives the same text.
+
+    Parameters
+    ----------
+    run : RunSummary
+        Facts about the clustering. Panels whose facts are missing are left out.
+
+    Returns
+    -------
+    html : str
+        The report.
+
+    Examples
+    --------
+    >>> from fairanchor.report import render_report, summarise_labels
+    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
+    >>> html = render_report(run)
+    >>> "<strong>Yes.</strong> The least balanced cluster has a balance of 1.0000" in html
+    True
+    """
     jinja2 = import_libraries()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fairanchor.report"),
