@@ -63,7 +63,7 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"fairanchor {release}"
 html_static_path = ["_static"]
-html_css_files = ["house.css"]
+html_css_files = ["custom.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1d5f8a", "color-brand-content": "#1d5f8a"},

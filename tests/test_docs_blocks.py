@@ -1,6 +1,6 @@
 """Every code block of the README and of the pages runs as printed.
 
-The blocks of a page run from top to bottom in an empty folder: Python blocks in one namespace,
+The blocks of a page run from top to bottom in an empty directory: Python blocks in one namespace,
 lines of shell blocks that begin with ``fairanchor`` as commands. A block that cannot run has a
 comment ``<!-- not run: reason -->`` in front of it, and `NOT_RUN` counts them: it takes a decision
 to add one.
@@ -19,7 +19,6 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from fairanchor.cli import main
-from fairanchor.rows import _chunks
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -64,7 +63,7 @@ def commands_of(code):
 
 
 def run_shell(code):
-    """Run the commands of a block in the current folder; each must end with 0."""
+    """Run the commands of a block in the current directory; each must end with 0."""
     for program, *arguments in commands_of(code):
         if program == "mkdir":
             os.mkdir(*arguments)
@@ -74,16 +73,15 @@ def run_shell(code):
         assert result.exit_code == 0, f"{shlex.join(arguments)}\n{result.output}"
 
 
-def people_in_files(folder, monkeypatch):
-    """A folder ``people`` of two files, and chunks so small that it counts as large."""
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 1000)
+def people_in_files(directory):
+    """Write a directory ``people`` of two files, large enough to be read in chunks."""
     rng = np.random.default_rng(0)
-    (folder / "people").mkdir()
+    (directory / "people").mkdir()
     for name in ("a", "b"):
-        sex = rng.choice(["f", "m"], 1500)
+        sex = rng.choice(["f", "m"], 550_000)
         income = rng.normal(np.where(sex == "m", 1.0, 0.0), 1.0)
-        table = pa.table({"sex": sex, "income": income, "age": rng.normal(size=1500)})
-        parquet.write_table(table, folder / "people" / f"{name}.parquet")
+        table = pa.table({"sex": sex, "income": income, "age": rng.normal(size=550_000)})
+        parquet.write_table(table, directory / "people" / f"{name}.parquet")
 
 
 PREPARE = {"docs/large_data.md": people_in_files}
@@ -95,7 +93,7 @@ def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     if page in PREPARE:
-        PREPARE[page](tmp_path, monkeypatch)
+        PREPARE[page](tmp_path)
     namespace = {"__name__": "page"}
     for block in blocks_of(page):
         if block.reason is not None:

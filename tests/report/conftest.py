@@ -58,7 +58,6 @@ def hostile_run():
         anchor_labels=np.arange(20) % len(HOSTILE),
         history=[{"sweep": 1, "mass_error": 3.0}],
         parameters={name: name for name in HOSTILE},
-        versions={name: name for name in HOSTILE},
         timings=dict.fromkeys(HOSTILE, 1.0),
         converged=False,
     )

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import io
 import re
+import sys
 import time
 from collections import Counter
 from dataclasses import fields
@@ -15,12 +17,10 @@ import pytest
 
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_zafar
-from fairanchor.plotting._style import INK
 from fairanchor.report import RunSummary, render_report, summarise_labels, summarise_run
-from fairanchor.report._svg import _rewrite
 
 PANELS = ["composition", "balance", "price", "profiles", "map", "convergence", "anchors", "repeat"]
-VOID = {"meta"}
+VOID = {"meta", "img"}
 
 
 class Page(HTMLParser):
@@ -79,17 +79,11 @@ def test_all_panels_are_there_and_in_the_contents(page):
 def test_panels_are_those_of_the_method():
     data = make_zafar(300, variant="original", random_state=0)
     X, groups = data.data, data.sensitive_features
-    for model, own in [
-        (FairKMeans(4, init="random", n_init=1, random_state=0), ["convergence"]),
-        (AnchorFairClustering(2, n_anchors=40, random_state=0), ["anchors"]),
-    ]:
-        run = summarise_run(model.fit(X, sensitive_features=groups), X, sensitive_features=groups)
-        page = Page(render_report(run))
-        sections = [a["id"] for tag, a in page.elements if tag == "section"]
-        assert [key for key in ("convergence", "anchors") if key in sections] == own
-        assert "left-out" not in sections
-        assert ("anchors" in page.words) == (own == ["anchors"])
-        assert "refine" not in page.words
+    model = AnchorFairClustering(2, n_anchors=40, random_state=0).fit(X, sensitive_features=groups)
+    page = Page(render_report(summarise_run(model, X, sensitive_features=groups)))
+    sections = [a["id"] for tag, a in page.elements if tag == "section"]
+    assert "anchors" in sections
+    assert not {"convergence", "left-out"} & set(sections)
 
 
 def test_the_cost_of_each_iteration_is_in_the_report():
@@ -98,17 +92,14 @@ def test_the_cost_of_each_iteration_is_in_the_report():
     model = FairKMeans(4, init="random", n_init=1, random_state=0).fit(X, sensitive_features=groups)
     run = summarise_run(model, X, sensitive_features=groups)
     assert [record["cost"] for record in run.history] == model.cost_path_.tolist()
-    words = Page(render_report(run)).words
-    assert f"0 {model.cost_path_[0]:,.6g}" in words
-    assert f"{len(model.cost_path_) - 1} {model.cost_path_[-1]:,.6g}" in words
-    assert "The iterations converged." in words
+    page = Page(render_report(run))
+    assert f"0 {model.cost_path_[0]:,.6g}" in page.words
+    assert f"{len(model.cost_path_) - 1} {model.cost_path_[-1]:,.6g}" in page.words
+    assert "The iterations converged." in page.words
+    assert "anchors" not in page.words
 
 
-def test_the_same_run_gives_the_same_bytes(html, fair_run):
-    assert render_report(fair_run) == html
-
-
-def test_a_users_matplotlib_settings_do_not_change_the_report(html, fair_run):
+def test_the_same_run_gives_the_same_bytes_whatever_the_user_set(html, fair_run):
     import matplotlib as mpl
 
     with mpl.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
@@ -121,32 +112,39 @@ def test_every_element_is_closed_and_every_id_is_unique(page):
     assert [name for name, n in Counter(page.all("id")).items() if n > 1] == []
 
 
-def test_every_reference_has_its_target(page, html):
+def test_every_reference_has_its_target(page):
     ids = set(page.all("id"))
-    used = set(re.findall(r"url\(#([^)]*)\)", html))
-    for attribute in ("href", "xlink:href"):
-        used |= {value.removeprefix("#") for value in page.all(attribute)}
+    used = {value.removeprefix("#") for value in page.all("href")}
     for value in page.all("aria-labelledby"):
         used |= set(value.split())
     assert used <= ids
 
 
-def test_every_picture_has_a_text_alternative(page):
-    pictures = [a for tag, a in page.elements if tag == "svg"]
-    assert len(pictures) == 9
-    assert all(a["role"] == "img" and len(a["aria-labelledby"].split()) == 2 for a in pictures)
-    for name in ("title", "desc"):
-        assert sum(tag == name for tag, _ in page.elements) >= 9
+def figures_of(page):
+    """Source of each figure, parsed."""
+    sources = [a["src"] for tag, a in page.elements if tag == "img"]
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+    return [
+        ElementTree.parse(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+        for source in sources
+    ]
+
+
+def test_every_figure_has_a_text_alternative(page):
+    assert len(figures_of(page)) == 9
+    assert all(len(a["alt"]) > 20 for tag, a in page.elements if tag == "img")
 
 
 def test_nothing_is_loaded_run_or_styled_inline(page, html):
-    assert not {tag for tag, _ in page.elements} & {"script", "img", "link", "iframe", "object"}
+    assert not {tag for tag, _ in page.elements} & {"script", "link", "iframe", "object"}
     names = {name for _, attributes in page.elements for name in attributes}
     assert not {name for name in names if name.startswith("on")}
     assert "style" not in names
-    assert not names & {"src", "srcset", "action", "data"}
-    addresses = set(re.findall(r"https?://[^\"'<>\s]*", html))
-    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert not names & {"srcset", "action", "data"}
+    assert not re.search(r"https?://", html)
+    for figure in figures_of(page):
+        links = [value for e in figure.iter() for name, value in e.items() if "href" in name]
+        assert all(link.startswith("#") for link in links)
     assert "@import" not in page.style
     assert "url(" not in page.style
 
@@ -184,34 +182,10 @@ def test_caution_parameters_and_versions_are_said(page):
     assert "1,500 of 2,000 rows are drawn" in page.words
 
 
-def test_colours_follow_the_theme(html):
-    """Only the colour scale of the profiles, and the numbers on it, are the same in the dark."""
-    for picture in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
-        colors = set(re.findall(r' (?:fill|stroke)="([^"]*)"', picture))
-        assert "var(--ink)" in colors
-        fixed = {color for color in colors if color.startswith("#")}
-        assert not fixed or "profiles-title" in picture
-
-
-@pytest.mark.parametrize(
-    ("style", "attributes"),
-    [
-        ("font: 10px 'DejaVu Sans'", {"font-size": "10px", "font-weight": "400"}),
-        ("font: 700 9.5px 'DejaVu Sans'", {"font-size": "9.5px", "font-weight": "700"}),
-        (f"fill: {INK}; stroke: #123456", {"fill": "var(--ink)", "stroke": "#123456"}),
-    ],
-)
-def test_styles_become_attributes(style, attributes):
-    """The font is written as one declaration by matplotlib 3.10, later as several."""
-    element = ElementTree.Element("text", style=style)
-    _rewrite(element)
-    assert element.attrib == attributes
-
-
 @pytest.mark.slow
 def test_hostile_names_are_text_and_change_nothing(hostile_run):
     page = Page(render_report(hostile_run))
-    tame_names = [f"name {i}" for i in range(hostile_run.n_groups)]
+    tame_names = [f"name {i}" for i in range(len(hostile_run.group_names))]
     tame = RunSummary(
         **{
             **{f.name: getattr(hostile_run, f.name) for f in fields(hostile_run)},
@@ -220,7 +194,6 @@ def test_hostile_names_are_text_and_change_nothing(hostile_run):
             "group_names": tame_names,
             "feature_names": tame_names,
             "parameters": {name: name for name in tame_names},
-            "versions": {name: name for name in tame_names},
             "timings": dict.fromkeys(tame_names, 1.0),
         }
     )
@@ -246,8 +219,7 @@ def test_labels_alone_leave_panels_out_and_say_why():
     ]
     for words in (
         "The price of fairness: there is no plain k-means",
-        "Profiles of the clusters: the features of the rows are not known",
-        "The rows on a map: the features",
+        "Profiles of the clusters, and the rows on a map: the features of the rows are not known",
         "The parameters are not known",
     ):
         assert words in page.words
@@ -301,6 +273,7 @@ UNUSUAL = {
         "cost": 2.0,
         "plain_cost": 1.0,
         "parameters": {"seed": None, "callable": len, "table": np.zeros((2, 2))},
+        "converged": False,
     },
     "anchors without features": {
         "labels": [0, 1],
@@ -339,10 +312,9 @@ def test_what_is_not_drawn_is_said():
     assert "First and last iterations" in words
 
 
-def test_cautions_depend_on_the_run(hostile_run):
-    words = Page(render_report(hostile_run)).words
-    assert "The fit did not converge." in words
+def test_cautions_depend_on_the_run():
     words = unusual_page("costs without labels").words
+    assert "The fit did not converge." in words
     assert "No seed was given" in words
     assert "2 groups of fewer than 20 rows, the smallest of 1: such shares" in words
 
@@ -371,12 +343,10 @@ def test_a_million_rows_take_seconds_and_the_file_stays_small():
     html = render_report(run)
     # Twice what an idle core needs.
     assert time.process_time() - start < 5.0
-    assert len(html.encode()) < 700_000
+    assert len(html.encode()) < 1_000_000
 
 
 def test_without_jinja_the_error_names_the_extra(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "jinja2", None)
     run = summarise_labels([0, 1], sensitive_features=["a", "b"])
     with pytest.raises(ImportError, match=r'pip install "fairanchor\[report\]"'):

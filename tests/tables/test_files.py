@@ -3,13 +3,9 @@
 import os
 import resource
 import stat
-from urllib.error import URLError
 
 import pytest
 
-from fairanchor import datasets
-from fairanchor.datasets import _fetch
-from fairanchor.report import _write as report_write
 from fairanchor.tables import check_output, replacing
 
 
@@ -119,44 +115,15 @@ def private_umask():
     os.umask(before)
 
 
-def write_dataset(path):
-    source = path.with_name("scratch")
-    source.write_bytes(b"new")
-    source.chmod(0o600)
-    _fetch._keep(source, path)
-    source.unlink()
-
-
-WRITERS = {
-    "tables": write,
-    "report": lambda path: report_write.write_text(path, "new"),
-    "datasets": write_dataset,
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_every_part_writes_whole_files_with_the_mode_of_the_umask(
-    tmp_path, private_umask, monkeypatch, name
-):
+def test_files_are_synced_and_have_the_mode_of_the_umask(tmp_path, private_umask, monkeypatch):
     synced = []
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), fsync(file)))
-    WRITERS[name](tmp_path / "a")
+    write(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"new"
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == private_umask
     assert len(synced) == 2  # the file and its folder
     assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_download_that_fails_names_the_address_and_the_way_around(tmp_path, monkeypatch):
-    def unreachable(url, **options):
-        raise URLError("no route to host")
-
-    monkeypatch.setattr(_fetch, "fetch_file", unreachable)
-    with pytest.raises(OSError, match="no route to host") as caught:
-        datasets.fetch_law_school(data_home=tmp_path)
-    for words in (_fetch.LAW_SCHOOL_REMOTE.url, str(tmp_path), "law_dataset.arff"):
-        assert words in str(caught.value)
 
 
 def test_a_device_is_written_as_it_is():

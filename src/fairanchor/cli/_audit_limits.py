@@ -14,7 +14,7 @@ def asked_of_labels(summary, columns, options):
 
     Returns
     -------
-    asked : list of Asked, or None
+    asked : list of ConstraintCheck, or None
         One for each attribute; None if there is no constraint.
     request : str or None
         The same in a sentence.
@@ -23,7 +23,7 @@ def asked_of_labels(summary, columns, options):
     if options["tolerance"] is None and options["targets"] is None and not separate:
         return None, None
     from fairanchor.cli._targets import targets_of_file
-    from fairanchor.report._asked import asked_of_counts, request_in_words
+    from fairanchor.report._constraints import checks_of_counts, describe_constraint
 
     counts, tolerance = summary["counts"], options["tolerance"] or 0.0
     targets, fairness = tolerance, "population"
@@ -32,8 +32,8 @@ def asked_of_labels(summary, columns, options):
         targets = fairness = targets_of_file(options, columns, summary["groups"], *shape)
         _check_numbers(targets, summary["clusters"])
     titles = columns if separate else None
-    asked = asked_of_counts(counts, summary["groups"], targets, titles)
-    return asked, request_in_words(fairness, tolerance, titles or ())
+    asked = checks_of_counts(counts, summary["groups"], targets, titles)
+    return asked, describe_constraint(fairness, tolerance, titles or ())
 
 
 def _check_numbers(targets, clusters):
@@ -56,9 +56,9 @@ def summary_of_asked(asked):
     from fairanchor.cli._common import measures_of
 
     found = {"worst_violation": max(own.worst for own in asked)}
-    if asked[0].title is not None:
+    if asked[0].attribute is not None:
         found["attributes"] = {
-            str(own.title): {
+            str(own.attribute): {
                 "groups": own.groups,
                 "counts": own.counts,
                 "worst_violation": own.worst,
@@ -74,10 +74,10 @@ def limit_lines(asked, request, cluster_names):
     if asked is None:
         return []
     from fairanchor.cli._common import measures_line, measures_of, show_name
-    from fairanchor.report._asked import worst_sentence
+    from fairanchor.report._constraints import describe_violation
 
     lines = ["", request]
-    if asked[0].title is not None:
-        lines += [f"{show_name(own.title)} by itself: {measures_line(measures_of(own.counts))}"
+    if asked[0].attribute is not None:
+        lines += [f"{show_name(own.attribute)} by itself: {measures_line(measures_of(own.counts))}"
                   for own in asked]  # fmt: skip
-    return [*lines, worst_sentence(asked, cluster_names)]
+    return [*lines, describe_violation(asked, cluster_names)]

@@ -382,7 +382,7 @@ def save(estimator, loaded, path, force):
 def _write_report(path, source, loaded, estimator, options, run, force):
     from fairanchor.cli._repeat import command_line
     from fairanchor.report import write_report
-    from fairanchor.report._table_run import summarise_table_run
+    from fairanchor.report._collect import summarise_table_run
 
     summary = summarise_table_run(
         estimator,

@@ -1,5 +1,7 @@
 """The command line that is running, as a line that can be typed again."""
 
+import shlex
+
 import click
 from click.core import ParameterSource
 
@@ -17,8 +19,6 @@ def command_line(context=None):
     line : str
         For a POSIX shell.
     """
-    from fairanchor.report._repeat import shell_command
-
     context = click.get_current_context() if context is None else context
     parameters, arguments, options = context.command.params, [], []
     for parameter in parameters:
@@ -32,7 +32,7 @@ def command_line(context=None):
         words = [*options, "--", *arguments]
     else:
         words = [*arguments, *options]
-    return shell_command(["fairanchor", context.info_name, *words])
+    return shlex.join(["fairanchor", context.info_name, *words])
 
 
 def _words_of(option, value):

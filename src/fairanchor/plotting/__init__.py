@@ -1,19 +1,22 @@
 """Figures of a clustering and of its fairness.
 
-Every function takes ``ax`` (by default it makes new axes), draws into it and returns it. They
-need matplotlib: ``pip install "fairanchor[report]"``.
+Every function draws into ``ax`` (by default new axes) and returns it. The functions need
+matplotlib: ``pip install "fairanchor[report]"``.
 """
 
-from fairanchor.plotting._fairness import plot_balance, plot_composition
-from fairanchor.plotting._methods import plot_comparison, plot_price_of_fairness
-from fairanchor.plotting._path import plot_clusters_path, plot_fairness_path
+from fairanchor.plotting._composition import plot_balance, plot_composition
+from fairanchor.plotting._costs import (
+    plot_clusters_path,
+    plot_comparison,
+    plot_convergence,
+    plot_fairness_path,
+)
 from fairanchor.plotting._rows import (
     plot_anchors,
     plot_embedding,
     plot_profiles,
     principal_plane,
 )
-from fairanchor.plotting._solver import plot_convergence
 
 __all__ = [
     "plot_anchors",
@@ -24,7 +27,6 @@ __all__ = [
     "plot_convergence",
     "plot_embedding",
     "plot_fairness_path",
-    "plot_price_of_fairness",
     "plot_profiles",
     "principal_plane",
 ]

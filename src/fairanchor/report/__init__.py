@@ -3,40 +3,12 @@
 It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
 """
 
+from fairanchor._utils._files import check_output, write_bytes
 from fairanchor._utils._typing import Path
-from fairanchor.report._collect import summarise_labels, summarise_run
-from fairanchor.report._summary import RunSummary
+from fairanchor.report._collect import RunSummary, summarise_labels, summarise_run
+from fairanchor.report._render import render_report
 
 __all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
-
-
-def render_report(run: RunSummary) -> str:
-    """The report of a run as the text of one HTML file.
-
-    The file is complete: figures are inline, a policy forbids it to load or run anything, and it
-    has a light, a dark and a printed form. The same run gives the same text.
-
-    Parameters
-    ----------
-    run : RunSummary
-        What is known of the clustering. Parts whose data is missing are left out.
-
-    Returns
-    -------
-    html : str
-        The report.
-
-    Examples
-    --------
-    >>> from fairanchor.report import render_report, summarise_labels
-    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
-    >>> html = render_report(run)
-    >>> "<strong>Yes.</strong> The least balanced cluster has a balance of 1.0000" in html
-    True
-    """
-    from fairanchor.report._render import render
-
-    return render(run)
 
 
 def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
@@ -47,7 +19,7 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     path : str or path-like
         The HTML file; its directory must exist.
     run : RunSummary
-        What is known of the clustering, see `summarise_run` and `summarise_labels`.
+        Facts about the clustering, see `summarise_run` and `summarise_labels`.
     force : bool, default=False
         Whether an existing file may be replaced; if not, FileExistsError is raised.
 
@@ -62,13 +34,11 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     >>> groups = data.sensitive_features
     >>> model = FairKMeans(3, random_state=0).fit(data.data, sensitive_features=groups)
     >>> run = summarise_run(model, data.data, sensitive_features=groups, title="Zafar data")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(Path(folder) / "report.html", run)
-    ...     (Path(folder) / "report.html").stat().st_size < 1_000_000
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     write_report(Path(directory) / "report.html", run)
+    ...     (Path(directory) / "report.html").stat().st_size < 1_000_000
     True
     """
-    from fairanchor.report._write import check_target, write_text
-
     # Before the work, and again when the file is written.
-    check_target(path, force=force)
-    write_text(path, render_report(run), force=force)
+    check_output(path, force=force)
+    write_bytes(path, render_report(run).encode("utf-8"), force=force)

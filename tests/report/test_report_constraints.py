@@ -1,4 +1,4 @@
-"""Reports of runs that were asked for something else than the population's shares."""
+"""Reports of runs with another constraint than the population's shares."""
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,14 @@ from fairanchor import (
 )
 from fairanchor.constraints._bounds import ShareBounds
 from fairanchor.metrics import worst_violation
-from fairanchor.report import RunSummary, summarise_labels, summarise_run
-from fairanchor.report._asked import Asked, asked_of, request_in_words, worst_sentence
-from fairanchor.report._render import render
-from fairanchor.report._verdict import judge, measure
+from fairanchor.report import RunSummary, render_report, summarise_labels, summarise_run
+from fairanchor.report._constraints import (
+    ConstraintCheck,
+    checks_of_estimator,
+    describe_constraint,
+    describe_violation,
+)
+from fairanchor.report._verdict import judge
 
 BOUNDS = FairnessTargets(lower={"f": [0.3, 0.35, 0.0]}, upper={"f": 0.6}, min_size=100)
 
@@ -51,92 +55,94 @@ def summary(people, estimator, columns):
         (AnchorFairClustering(3, fairness=BOUNDS), "sex", BOUNDS),
     ],
 )
-def test_what_is_missed_is_what_the_metric_finds(people, estimator, columns, targets):
+def test_violations_equal_the_metric(people, estimator, columns, targets):
     _, frame = people
     model = fitted(people, estimator, columns)
-    [asked] = asked_of(model)
+    [check] = checks_of_estimator(model)
     found = worst_violation(model.labels_, sensitive_features=frame[columns], targets=targets)
-    assert asked.worst == pytest.approx(found, abs=1e-9)
-    assert asked.worst == pytest.approx(model.worst_violation_, abs=1e-9)
+    assert check.worst == pytest.approx(found, abs=1e-9)
+    assert check.worst == pytest.approx(model.worst_violation_, abs=1e-9)
     expected = pd.crosstab(model.labels_, frame[columns])
-    assert asked.groups == list(expected.columns)
-    np.testing.assert_array_equal(asked.counts, expected)
+    assert check.groups == list(expected.columns)
+    np.testing.assert_array_equal(check.counts, expected)
 
 
 @pytest.mark.parametrize("columns", [["race"], ["sex", "race"]])
-def test_bounds_of_the_linear_program_are_what_its_labels_are_judged_by(people, columns):
+def test_labels_of_the_linear_program_are_judged_by_its_bounds(people, columns):
     _, frame = people
     model = fitted(people, BoundedFairAssignment(3, tolerance=0.2), columns)
-    asked = asked_of(model)
-    for own, column in zip(asked, columns, strict=True):
+    checks = checks_of_estimator(model)
+    for check, column in zip(checks, columns, strict=True):
         found = worst_violation(model.labels_, sensitive_features=frame[column], targets=0.2)
-        assert own.worst == pytest.approx(found, abs=1e-9)
-        assert own.groups == sorted(set(frame[column]))
+        assert check.worst == pytest.approx(found, abs=1e-9)
+        assert check.groups == sorted(set(frame[column]))
     run = summary(people, BoundedFairAssignment(3, upper={"a": 0.6}), ["race"])
-    assert run.asked[0].range_text(0, 0).endswith("to 60.00%")
-    assert "the given bounds on shares and sizes" in run.request
-    assert "The constraint" in render(run)
+    assert run.checks[0].share_text(0, 0).endswith("to 60.00%")
+    assert "the given bounds on shares and sizes" in run.constraint
+    assert "The constraint" in render_report(run)
 
 
-def test_limits_have_their_groups_in_the_order_of_the_names(people):
+def test_bounds_have_their_groups_in_the_order_of_the_names(people):
     # Canonical order is by size: "m" before "f".
     model = fitted(people, FairKMeans(3, fairness=BOUNDS), "sex")
-    [asked] = asked_of(model)
-    np.testing.assert_allclose(asked.lower[:, 0], [0.3, 0.35, 0.0])
-    np.testing.assert_allclose(asked.upper, [[0.6, 1.0]] * 3)
-    assert asked.size_text(0) == "at least 100"
-    assert not asked.is_same_for_all
-    assert asked.range_text(0, 0) == "30.00% to 60.00%"
-    assert asked.range_text(2, 0) == "at most 60.00%"
-    assert asked.range_text(0, 1) == "any"
+    [check] = checks_of_estimator(model)
+    np.testing.assert_allclose(check.bounds.lower[:, 0], [0.3, 0.35, 0.0])
+    np.testing.assert_allclose(check.bounds.upper, [[0.6, 1.0]] * 3)
+    assert check.size_text(0) == "at least 100"
+    assert not check.is_same_for_all
+    assert check.share_text(0, 0) == "30.00% to 60.00%"
+    assert check.share_text(2, 0) == "at most 60.00%"
+    assert check.share_text(0, 1) == "any"
 
 
 @pytest.mark.slow
 def test_separate_attributes_are_judged_each_by_itself(people):
     run = summary(people, FairKMeans(3, attributes="separate"), ["sex", "race"])
-    assert [own.title for own in run.asked] == ["sex", "race"]
-    assert "“sex”, “race”, each by itself" in run.request
-    verdict = judge(run, measure(run.counts))
+    assert [check.attribute for check in run.checks] == ["sex", "race"]
+    assert "“sex”, “race”, each by itself" in run.constraint
+    verdict = judge(run)
     assert verdict.question == "Do the clusters satisfy the constraint?"
     assert verdict.answer in ("Yes", "Yes, to less than one row")
     assert verdict.level == "good"
-    page = render(run)
+    page = render_report(run)
     assert "Each attribute by itself" in page
     assert "of all combinations; 1 is proportional" in page
     assert "Against exact proportions of all combinations, for information" in page
 
 
 def test_a_table_of_targets_is_judged_by_its_own_shares(people):
-    run = summary(people, AnchorFairClustering(3, fairness="anchors"), "sex")
-    [asked] = run.asked
-    assert asked.worst == pytest.approx(np.abs(run.counts - run.targets).max())
-    assert judge(run, measure(run.counts)).answer in ("Yes", "Yes, to less than one row")
+    X, frame = people
+    model = fitted(people, AnchorFairClustering(3, fairness="anchors"), "sex")
+    run = summarise_run(model, X, sensitive_features=frame["sex"], plain_labels=None)
+    [check] = run.checks
+    assert check.worst == pytest.approx(np.abs(model.counts_ - model.targets_).max())
+    assert judge(run).answer in ("Yes", "Yes, to less than one row")
 
 
 @pytest.mark.parametrize("estimator", [FairKMeans(3), AnchorFairClustering(3)])
 def test_exact_proportions_are_judged_by_the_population(people, estimator):
     run = summary(people, estimator, "sex")
-    assert run.asked is None
-    assert judge(run, measure(run.counts)).question == "Do the clusters mirror the population?"
-    assert 'id="asked"' not in render(run)
+    assert run.checks is None
+    assert judge(run).question == "Do the clusters mirror the population?"
+    assert 'id="constraint"' not in render_report(run)
 
 
 def test_a_least_size_is_part_of_the_constraint(people):
     run = summary(people, FairKMeans(3, min_cluster_size=150), "sex")
-    assert run.request.endswith("exactly. A cluster has at least 150 rows.")
-    assert run.asked[0].size_text(0) == "at least 150"
-    assert judge(run, measure(run.counts)).level == "good"
+    assert run.constraint.endswith("exactly. A cluster has at least 150 rows.")
+    assert run.checks[0].size_text(0) == "at least 150"
+    assert judge(run).level == "good"
 
 
 def run_with(counts, lower, upper, *, least=0.0, greatest=np.inf, **known):
-    """A run with these counts, asked for these shares and sizes."""
+    """A run with these counts and bounds on shares and sizes."""
     counts = np.asarray(counts)
-    limits = ShareBounds.of_shares(lower, upper, len(counts), least=least, greatest=greatest)
+    bounds = ShareBounds.of_shares(lower, upper, len(counts), least=least, greatest=greatest)
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     labels, codes = np.divmod(cells, counts.shape[1])
-    asked = [Asked.of_limits(None, ["f", "m"], counts, limits)]
+    checks = [ConstraintCheck(None, ["f", "m"], counts, bounds)]
     return RunSummary(title="t", labels=labels, group_codes=codes, group_names=["f", "m"],
-                      asked=asked, request="The constraint: that.", **known)  # fmt: skip
+                      checks=checks, constraint="The constraint: that.", **known)  # fmt: skip
 
 
 ANSWERS = [
@@ -154,26 +160,26 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("counts", "known", "answer", "level"), ANSWERS)
-def test_the_answer_follows_from_what_is_missed(counts, known, answer, level):
+def test_the_answer_follows_from_the_violation(counts, known, answer, level):
     run = run_with(counts, [0.4, 0.0], [0.5, 1.0], **known)
-    verdict = judge(run, measure(run.counts))
+    verdict = judge(run)
     assert (verdict.answer, verdict.level) == (answer, level)
     assert verdict.sentence == "The constraint: that."
 
 
-def test_the_worst_cell_is_named_with_what_was_asked_for():
+def test_the_worst_cell_is_named_with_its_bounds():
     run = run_with([[35, 65], [50, 50]], [0.4, 0.0], [0.5, 1.0])
-    assert worst_sentence(run.asked, ["c0", "c1"]) == (
+    assert describe_violation(run.checks, ["c0", "c1"]) == (
         "Worst violation: group “f” is 35.00% of cluster “c0”, expected 40.00% to 50.00%: off by "
         "5.00 rows."
     )
     run = run_with([[40, 60], [50, 50]], [0.4, 0.0], [0.5, 1.0], least=150)
-    assert worst_sentence(run.asked, [0, 1]) == (
+    assert describe_violation(run.checks, [0, 1]) == (
         "Worst violation: cluster 0 has a size of 100, expected at least 150."
     )
 
 
-def test_of_many_groups_those_nearest_to_a_limit_are_shown():
+def test_of_many_groups_those_nearest_to_a_bound_are_shown():
     counts = np.tile(np.arange(20, 40), (2, 1))
     shares = counts[0] / counts[0].sum()
     counts[:, 7] += 9
@@ -181,10 +187,10 @@ def test_of_many_groups_those_nearest_to_a_limit_are_shown():
     names = [f"group{r:02d}" for r in range(20)]
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     labels, codes = np.divmod(cells, 20)
-    limits = ShareBounds.of_shares(0.5 * shares, shares, 2)
+    bounds = ShareBounds.of_shares(0.5 * shares, shares, 2)
     run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=names,
-                     asked=[Asked.of_limits(None, names, counts, limits)])  # fmt: skip
-    page = render(run)
+                     checks=[ConstraintCheck(None, names, counts, bounds)])  # fmt: skip
+    page = render_report(run)
     start = page.index("Bounds and actual shares")
     table = page[start : page.index("</table>", start)]
     assert "group07" in table
@@ -203,24 +209,24 @@ def test_of_many_groups_those_nearest_to_a_limit_are_shown():
         (FairnessTargets(lower={"f": 0.3}), 0.0, "the given bounds on shares and sizes"),
     ],
 )
-def test_the_request_is_said_in_words(fairness, tolerance, words):
-    assert words in request_in_words(fairness, tolerance)
+def test_the_constraint_is_described_in_words(fairness, tolerance, words):
+    assert words in describe_constraint(fairness, tolerance)
 
 
-def test_given_labels_are_judged_by_what_was_asked_of_them(people):
+def test_given_labels_are_judged_by_the_targets(people):
     _, frame = people
     labels = np.arange(600) % 3
     for targets in (0.5, FairnessTargets(upper={"f": 0.2})):
         run = summarise_labels(labels, sensitive_features=frame["sex"], targets=targets)
         expected = worst_violation(labels, sensitive_features=frame["sex"], targets=targets)
-        assert run.asked[0].worst == pytest.approx(expected)
-        assert judge(run, measure(run.counts)).answer == ("No" if expected >= 1 else "Yes")
+        assert run.checks[0].worst == pytest.approx(expected)
+        assert judge(run).answer == ("No" if expected >= 1 else "Yes")
     run = summarise_labels(
         labels, sensitive_features=frame, targets=[0.5, 1.0], attributes="separate"
     )
-    assert [own.title for own in run.asked] == ["sex", "race"]
-    assert run.asked[1].worst == 0.0
-    assert "each by itself" in run.request
+    assert [check.attribute for check in run.checks] == ["sex", "race"]
+    assert run.checks[1].worst == 0.0
+    assert "each by itself" in run.constraint
 
 
 @pytest.mark.parametrize(
@@ -232,20 +238,20 @@ def test_given_labels_are_judged_by_what_was_asked_of_them(people):
         ({"targets": 2.0}, "tolerance=2.0 should be between 0"),
     ],
 )
-def test_requests_that_mean_nothing_are_refused(people, settings, message):
+def test_invalid_targets_raise_errors(people, settings, message):
     with pytest.raises(ValueError, match=message):
         summarise_labels(np.arange(600) % 3, sensitive_features=people[1], **settings)
 
 
-def test_names_in_what_was_asked_for_are_shown_and_never_run():
+def test_names_in_the_constraint_are_shown_and_never_run():
     attack = "<script>alert(1)</script>"
     labels, codes = np.arange(40) % 2, np.arange(40) // 2 % 2
     counts = np.full((2, 2), 10)
-    limits = ShareBounds.of_shares([0.6, 0.0], [1.0, 1.0], 2)
-    each = [Asked.of_limits(title, [attack, "b"], counts, limits) for title in (attack, "race")]
+    bounds = ShareBounds.of_shares([0.6, 0.0], [1.0, 1.0], 2)
+    each = [ConstraintCheck(name, [attack, "b"], counts, bounds) for name in (attack, "race")]
     run = RunSummary(title="t", labels=labels, group_codes=codes, group_names=[attack, "b"],
-                     cluster_names=[attack, "c"], asked=each, request=attack)  # fmt: skip
-    page = render(run)
+                     cluster_names=[attack, "c"], checks=each, constraint=attack)  # fmt: skip
+    page = render_report(run)
     assert attack not in page
     assert "Bounds and actual shares: &lt;script&gt;alert(1)" in page
     assert "off by 2.00 rows" in page

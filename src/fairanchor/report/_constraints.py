@@ -1,0 +1,217 @@
+"""Checks of the constraint of a fit: by how many rows each cluster violates it, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from fairanchor.constraints._bounds import ROUNDING_ERROR, ShareBounds
+from fairanchor.constraints._constraint import is_bounds
+from fairanchor.constraints._fairness_targets import FairnessTargets
+from fairanchor.groups._attributes import Attributes
+from fairanchor.plotting._names import display_name, quoted_name
+
+SHARES = {
+    "population": "the population's shares in every cluster",
+    "anchors": "the shares of the clustered anchors",
+    "anchors_sized": "the shares of the clustered anchors, fitted to the sizes in the data",
+}
+
+
+@dataclass(frozen=True)
+class ConstraintCheck:
+    """Counts of one attribute and the bounds on them.
+
+    Attributes
+    ----------
+    attribute : object or None
+        Name of the attribute; None if the groups of the run are the only one.
+    groups : list
+        Names of its groups.
+    counts : ndarray of shape (n_clusters, n_groups)
+        Rows, or weight, of each cell.
+    bounds : ShareBounds
+        Bounds on the shares and sizes, with columns in the order of ``groups``.
+    targets : ndarray of shape (n_clusters, n_groups), default=None
+        Rows, or weight, that each cell should have; by default only the bounds count.
+    """
+
+    attribute: Any
+    groups: list[Any]
+    counts: np.ndarray
+    bounds: ShareBounds
+    targets: np.ndarray | None = None
+
+    @classmethod
+    def of_targets(cls, groups: Any, counts: np.ndarray, targets: np.ndarray) -> ConstraintCheck:
+        """The check of a table of rows, or weight."""
+        sizes = targets.sum(axis=1, keepdims=True)
+        shares = targets / np.where(sizes > 0, sizes, 1.0)
+        bounds = ShareBounds.of_shares(shares, shares, len(counts))
+        return cls(None, list(groups), counts, bounds, targets)
+
+    @property
+    def violations(self) -> np.ndarray:
+        """Rows, or weight, by which each cell violates its bounds."""
+        sizes = self.counts.sum(axis=1, keepdims=True)
+        if self.targets is not None:
+            excess = np.abs(self.counts - self.targets)
+        else:
+            lower, upper = self.bounds.lower * sizes, self.bounds.upper * sizes
+            excess = np.maximum(lower - self.counts, self.counts - upper)
+        return np.where(excess > ROUNDING_ERROR * max(1.0, float(sizes.max())), excess, 0.0)
+
+    @property
+    def size_violations(self) -> np.ndarray:
+        """Rows, or weight, by which the size of each cluster violates its bounds."""
+        sizes = self.counts.sum(axis=1)
+        return np.maximum(self.bounds.least - sizes, sizes - self.bounds.greatest).clip(min=0.0)
+
+    @property
+    def worst(self) -> float:
+        """The largest violation."""
+        return max(float(self.violations.max()), float(self.size_violations.max()))
+
+    @property
+    def is_same_for_all(self) -> bool:
+        """Whether all clusters have the same bounds on shares."""
+        lower, upper = self.bounds.lower, self.bounds.upper
+        return bool((lower == lower[0]).all() and (upper == upper[0]).all())
+
+    def share_text(self, l: int, r: int) -> str:
+        """Bounds of a cell in words."""
+        low, high = self.bounds.lower[l, r], self.bounds.upper[l, r]
+        if high - low < 5e-5:
+            return f"{low:.2%}"
+        if low <= 0.0:
+            return "any" if high >= 1.0 else f"at most {high:.2%}"
+        return f"at least {low:.2%}" if high >= 1.0 else f"{low:.2%} to {high:.2%}"
+
+    def size_text(self, l: int) -> str:
+        """Bounds on the size of a cluster in words; empty if there are none."""
+        texts = []
+        if self.bounds.least[l] not in (0.0, 1.0):  # every cluster has a row in any case
+            texts.append(f"at least {self.bounds.least[l]:,.8g}")
+        if np.isfinite(self.bounds.greatest[l]):
+            texts.append(f"at most {self.bounds.greatest[l]:,.8g}")
+        return ", ".join(texts)
+
+
+def checks_of_estimator(estimator: Any) -> list[ConstraintCheck] | None:
+    """One check for each attribute of a fitted estimator; None for the population's shares."""
+    bounds = getattr(estimator, "_asked_limits", None)
+    if bounds is not None:
+        pairs = zip(_tables_of(estimator), bounds, strict=True)
+        return [ConstraintCheck(*table, limits) for table, limits in pairs]
+    fairness = getattr(estimator, "fairness", "population")
+    if isinstance(fairness, str) and fairness == "population":
+        return None
+    counts, targets = estimator.counts_, estimator.targets_
+    return [ConstraintCheck.of_targets(estimator.groups_, counts, targets)]
+
+
+def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
+    """Name, groups and counts of each attribute."""
+    tables = getattr(estimator, "attribute_counts_", None)
+    if tables is None:
+        return [(None, list(estimator.groups_), estimator.counts_)]
+    groups = estimator.attribute_groups_
+    if isinstance(tables, dict):
+        return [(name, list(groups[name]), table) for name, table in tables.items()]
+    names = range(len(tables)) if len(tables) > 1 else [None]
+    return list(zip(names, map(list, groups), tables, strict=True))
+
+
+def checks_of_counts(
+    counts: np.ndarray, group_names: Sequence[Any], targets: Any, attributes: Any = None
+) -> list[ConstraintCheck]:
+    """Checks of a table of counts.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_clusters, n_groups)
+    group_names : sequence
+        Sorted; tuples if there are several columns.
+    targets : FairnessTargets, tolerance, or list of these
+        A list has one for each attribute.
+    attributes : list, default=None
+        Names of the columns, if each is an attribute by itself; None if their combinations are one.
+    """
+    tables = [(None, list(group_names), counts)]
+    if attributes is not None:
+        parts = Attributes.of_names(attributes, group_names)
+        tables = [
+            (name, list(groups), counts @ np.eye(len(groups), dtype=counts.dtype)[codes])
+            for name, groups, codes in zip(attributes, parts.names, parts.joint.T, strict=True)
+        ]
+    each = list(targets) if isinstance(targets, (list, tuple)) else [targets] * len(tables)
+    if len(each) != len(tables):
+        raise ValueError(
+            f"targets has {len(each)} entries, expected {len(tables)}: one for each attribute."
+        )
+    checks = []
+    for (name, groups, table), target in zip(tables, each, strict=True):
+        if isinstance(target, Real):
+            target = FairnessTargets.proportional(target)
+        if not isinstance(target, FairnessTargets):
+            raise TypeError(
+                f"targets={target!r} should be a tolerance between 0 and 1, or FairnessTargets."
+            )
+        bounds = target.bounds_for(table.sum(axis=0), groups, len(table))
+        checks.append(ConstraintCheck(name, groups, table, bounds))
+    return checks
+
+
+def describe_estimator(estimator: Any) -> str:
+    """The constraint of an estimator in one sentence."""
+    fairness = getattr(estimator, "fairness", "population")
+    if any(getattr(estimator, name, None) is not None for name in ("lower", "upper")):
+        fairness = FairnessTargets()
+    names = [name for name, _, _ in _tables_of(estimator) if name is not None]
+    text = describe_constraint(fairness, getattr(estimator, "tolerance", 0.0), names)
+    least = getattr(estimator, "min_cluster_size", None)
+    return text if least is None else f"{text} A cluster has at least {least:g} rows."
+
+
+def describe_constraint(fairness: Any, tolerance: float, attributes: Sequence[Any] = ()) -> str:
+    """A constraint on these attributes in one sentence."""
+    names = ", ".join(f"“{display_name(name, 60)}”" for name in attributes)
+    separate = f" It holds for {names}, each by itself." if len(attributes) > 1 else ""
+    if is_bounds(fairness):
+        return f"The constraint: the given bounds on shares and sizes.{separate}"
+    if tolerance == 1.0:
+        return "The constraint: none, since a tolerance of 1 allows any share."
+    shares = "the shares of a given table"
+    if isinstance(fairness, str):
+        shares = SHARES.get(fairness, "the targets of the paper")
+    if tolerance == 0.0:
+        return f"The constraint: {shares}, exactly.{separate}"
+    return (
+        f"The constraint: {shares} up to a tolerance of {tolerance:g}, at least "
+        f"{1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times each.{separate}"
+    )
+
+
+def describe_violation(checks: Sequence[ConstraintCheck], cluster_names: Sequence[Any]) -> str:
+    """The cell, or the size, with the largest violation."""
+    check = max(checks, key=lambda check: check.worst)
+    violations, sizes = check.violations, check.counts.sum(axis=1)
+    if check.worst == 0.0:
+        return "Every group's share of every cluster is within its bounds."
+    if check.size_violations.max() >= violations.max():
+        l = int(check.size_violations.argmax())
+        return (
+            f"Worst violation: {quoted_name('cluster', cluster_names[l])} has a size of "
+            f"{sizes[l]:,.8g}, expected {check.size_text(l) or 'at least 1'}."
+        )
+    l, r = map(int, np.unravel_index(violations.argmax(), violations.shape))
+    share = check.counts[l, r] / sizes[l] if sizes[l] > 0 else 0.0
+    return (
+        f"Worst violation: {quoted_name('group', check.groups[r])} is {share:.2%} of "
+        f"{quoted_name('cluster', cluster_names[l])}, expected {check.share_text(l, r)}: off by "
+        f"{violations[l, r]:,.2f} rows."
+    )
