@@ -90,7 +90,7 @@ class _TableCosts:
 
 
 def _survey(rows, costs):
-    """Largest absolute cost, and the weighted sum of the rows' least costs."""
+    """Largest absolute cost, largest difference in a row, and weighted sum of the least costs."""
 
     def look(block):
         own = costs.read(block)
@@ -101,10 +101,10 @@ def _survey(rows, costs):
                 f"costs contains {what} in row {block.start + i} and column {l}, expected "
                 "finite numbers. A large cost keeps a row out of a cluster."
             )
-        return largest_value(own), float(block.weights @ own.min(axis=1))
+        return largest_value(own), np.ptp(own, axis=1).max(), float(block.weights @ own.min(axis=1))
 
-    found = list(rows.sweep(look))
-    return max(largest for largest, _ in found), sum(common for _, common in found)
+    largest, spread, common = zip(*rows.sweep(look), strict=True)
+    return max(largest), max(spread), sum(common)
 
 
 def _spooled(blocks, path):
@@ -222,7 +222,7 @@ def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample
     numbers = np.arange(len(costs), dtype=np.float64)[:, None]
     rows = MemoryRows(numbers, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs)
     known = _TableCosts(costs)
-    largest, common = _survey(rows, known)
+    largest, spread, common = _survey(rows, known)
     scale = scale_of_largest(largest)
     known = _TableCosts(costs, scale)
     columns = Attributes.of(sensitive_features, groups) if attributes == "separate" else None
@@ -237,13 +237,19 @@ def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample
         rule = constraint.rule or proportional_rule(rows.group_sizes, n_clusters, 0.0)
         missed = max(rule.violations(counts))
     cost = float(rows.weights @ costs[np.arange(len(costs)), labels])
+    # Rows to which all clusters are equal leave nothing but rounding errors.
+    prices, above = (
+        (-found.prices / scale, max(found.lp_value, 0.0) / scale)
+        if spread > 0
+        else (np.zeros(found.prices.shape), 0.0)
+    )
     return FairAssignment(
         labels=labels,
         groups=groups.public_names,
         counts=groups.to_public(counts) if unit == 1.0 else groups.to_public(counts) * unit,
-        dual_variables=groups.to_public(-found.prices / scale),
+        dual_variables=groups.to_public(prices),
         cost=cost * unit,
         # Costs from each row's least one are not negative.
-        lp_value=(max(found.lp_value, 0.0) / scale + common) * unit,
+        lp_value=(above + common) * unit,
         worst_violation=missed * unit,
     )
