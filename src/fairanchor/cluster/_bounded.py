@@ -65,9 +65,9 @@ class BoundedFairAssignment(FairClusterer):
     With unequal ``sample_weight`` all counts are sums of weights, and a count of a combination of
     groups misses the program's by at most the largest weight.
 
-    The cost is that of `fair_assign`: below 1 s for 100,000 rows and 5 clusters. k-center (3 s) solves
+    The cost is that of `fair_assign`: below 1 s for 100,000 rows and 5 clusters. k-center solves
     some 20 linear programs whose size is the number of combinations of groups and of centres
-    within reach, which is large for many clusters.
+    within reach (3 s), which is large for many clusters.
 
     Parameters
     ----------
@@ -244,10 +244,7 @@ class BoundedFairAssignment(FairClusterer):
     def _find_centers(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         random_state = check_random_state(self.random_state)
         if self.objective != "kmeans":
-            rows, self.n_iter_ = find_centers(
-                X, weights, self.n_clusters, objective=self.objective, n_init=self.n_init,
-                max_iter=self.max_iter, random_state=random_state,
-            )  # fmt: skip
+            rows, self.n_iter_ = find_centers(self, X, weights, random_state)
             return X[rows]
         model = KMeans(
             self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=random_state
