@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels._fairness_first import swap_change
+from fairanchor.cluster._base import WeightedRows
 from fairanchor.cluster._fairness_first import (
     FairnessFirstClustering,
     _improve_once,
@@ -19,7 +20,6 @@ from fairanchor.cluster._fairness_first import (
     _relax_once,
     _viable_sizes,
 )
-from fairanchor.cluster._weighted_rows import WeightedRows
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_score, dataset_balance
 
@@ -185,9 +185,10 @@ def test_swap_change_is_the_difference_of_the_costs(seed):
     partner = np.flatnonzero(labels == b)[0]
     centers = rows.centers(labels)
     totals = rows.masses(labels).sum(axis=1)
+    weight, other = rows.weights[0], rows.weights[partner]
     change, _ = swap_change(
-        rows.X[0], rows.X[partner], rows.weights[0], rows.weights[partner],
-        centers[a], centers[b], totals[a], totals[b],
+        rows.X[0], rows.X[partner], weight, other, centers[a], centers[b],
+        totals[a] - weight + other, totals[b] - other + weight,
     )  # fmt: skip
     swapped = labels.copy()
     swapped[0], swapped[partner] = b, a

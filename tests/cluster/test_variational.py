@@ -10,9 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor._kernels._variational import bound_updates, medoid, polish_labels
-from fairanchor.cluster._variational import VariationalFairClustering
-from fairanchor.cluster._variational_objectives import CutObjective, PenalisedRows
+from fairanchor._kernels._variational import Model, bound_updates, medoid, polish_labels
+from fairanchor.cluster._variational import (
+    CutObjective,
+    PenalisedRows,
+    VariationalFairClustering,
+)
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import check_groups
 
@@ -178,7 +181,7 @@ def test_bound_updates_never_raise_the_soft_energy(seed, log_strength):
     weights = rng.uniform(0.1, 4.0, n)
     shares = np.bincount(codes, weights, minlength=n_groups) / weights.sum()
     sharpness, prices, energies, _ = bound_updates(
-        costs, weights, codes, shares, 10.0**log_strength, FLOOR, 1.0, 2.0, 300, 1e-9
+        costs, Model(weights, codes, shares, 10.0**log_strength, FLOOR), 1.0, 2.0, 300, 1e-9
     )
     assert (np.diff(energies) <= 0).all()
     S = dense_soft_labels(costs, codes, sharpness, prices)
@@ -209,7 +212,7 @@ def test_bound_updates_equal_the_published_multiplicative_form():
     costs, codes = rng.uniform(0, 3, size=(n, k)), np.arange(n) % 2
     shares = np.array([0.5, 0.5])
     sharpness, prices, energies, _ = bound_updates(
-        costs, np.ones(n), codes, shares, strength, FLOOR, 1.0, lipschitz, 7, 0.0
+        costs, Model(np.ones(n), codes, shares, strength, FLOOR), 1.0, lipschitz, 7, 0.0
     )
     S = np.exp(-costs)
     S /= S.sum(axis=1, keepdims=True)
@@ -229,8 +232,8 @@ def test_a_fixed_small_lipschitz_constant_would_raise_the_energy():
     codes = np.repeat([0, 1], 200)
     costs = np.where(codes[:, None] == np.arange(2), 0.0, 2.0)
     shares, strength = np.array([0.5, 0.5]), 1000.0
-    model = (np.ones(400), codes, shares, strength, FLOOR)
-    sharpness, prices, energies, _ = bound_updates(costs, *model, 1.0, 2.0, 1, 0.0)
+    model = Model(np.ones(400), codes, shares, strength, FLOOR)
+    _, _, energies, _ = bound_updates(costs, model, 1.0, 2.0, 1, 0.0)
     start = dense_soft_labels(costs, codes, 1.0, np.zeros((2, 2)))
     masses = np.array([start[codes == r].sum(axis=0) for r in range(2)]).T
     slopes = strength * (1 / masses.sum(axis=1, keepdims=True) - shares / masses)
@@ -260,7 +263,7 @@ def test_polished_labels_cannot_be_improved_by_one_move(strength):
         return weights @ costs[np.arange(n), labels] + strength * penalty
 
     before = energy(labels)
-    polish_labels(np.arange(n), costs, weights, codes, shares, strength, FLOOR, 100, labels)
+    polish_labels(np.arange(n), costs, Model(weights, codes, shares, strength, FLOOR), 100, labels)
     reached = energy(labels)
     assert reached < before
     for i in range(n):

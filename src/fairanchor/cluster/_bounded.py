@@ -194,7 +194,7 @@ class BoundedFairAssignment(FairClusterer):
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         no_columns = sensitive_features is None  # which has been warned about
-        attributes = [groups] if no_columns else check_attributes(sensitive_features, len(X))
+        attributes: list[Any] = [groups] if no_columns else check_attributes(sensitive_features, len(X))
         row_weights = np.ones(len(X)) if weights is None else weights
         bounds = self._bounds(attributes, row_weights)
         scale = power_of_two_scale(X)
@@ -226,7 +226,7 @@ class BoundedFairAssignment(FairClusterer):
         return self
 
     def _bounds(
-        self, attributes: list[Groups], weights: np.ndarray
+        self, attributes: list[Any], weights: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Least and greatest share of each group of each attribute."""
         lowers = _per_column(self.lower, len(attributes), "lower")

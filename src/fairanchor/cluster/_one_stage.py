@@ -20,10 +20,9 @@ from fairanchor.cluster._affinity import (
     scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import FairClusterer
+from fairanchor.cluster._base import FairClusterer, rows_with_weight, spread_labels
 from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
 from fairanchor.cluster._spectral import choose_solver, cluster_embedding
-from fairanchor.cluster._weighted_rows import rows_with_weight, spread_labels
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import mnce_of_table
 

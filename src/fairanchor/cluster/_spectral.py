@@ -24,9 +24,13 @@ from fairanchor.cluster._affinity import (
     scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import FairClusterer, check_n_clusters, fill_empty_clusters
+from fairanchor.cluster._base import (
+    FairClusterer,
+    check_n_clusters,
+    fill_empty_clusters,
+    rows_with_weight,
+)
 from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
-from fairanchor.cluster._weighted_rows import rows_with_weight
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import check_groups
 
