@@ -1,7 +1,7 @@
 """Fair clustering methods, one per file, each an estimator that works alone or on anchors.
 
-`_base` is what they share, `_on_anchors` is module 2 of the paper: any of them, by name, or any other
-estimator, on the anchors. `FairKMeans` and the framework, `_anchor_clustering`, share
+`_base` is what they share, `_on_anchors` is module 2 of the paper: any of them, by name, or any
+other estimator, on the anchors. `FairKMeans` and the framework, `_anchor_clustering`, share
 `_large_scale` and `_fair_lloyd`; the spectral methods share `_affinity`.
 """
 

@@ -194,7 +194,9 @@ class BoundedFairAssignment(FairClusterer):
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         no_columns = sensitive_features is None  # which has been warned about
-        attributes: list[Any] = [groups] if no_columns else check_attributes(sensitive_features, len(X))
+        attributes: list[Any] = (
+            [groups] if no_columns else check_attributes(sensitive_features, len(X))
+        )
         row_weights = np.ones(len(X)) if weights is None else weights
         bounds = self._bounds(attributes, row_weights)
         scale = power_of_two_scale(X)

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels._one_stage import cluster_sums, sweep
-from fairanchor._utils._shared_state import one_thread
+from fairanchor._utils._shared_state import one_thread, users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
     heat_kernel_graph,
     rescale,
@@ -21,9 +23,13 @@ from fairanchor.cluster._affinity import (
     weigh_graph,
 )
 from fairanchor.cluster._base import FairClusterer, rows_with_weight, spread_labels
-from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
-from fairanchor.cluster._spectral import choose_solver, cluster_embedding
-from fairanchor.exceptions import FairnessWarning
+from fairanchor.cluster._spectral import (
+    SOLVERS,
+    FairLaplacian,
+    choose_solver,
+    cluster_embedding,
+    warn_if_singletons,
+)
 from fairanchor.metrics import mnce_of_table
 
 #: ``fairness_weight="auto"`` stops raising the weight when MNCE gains no more than this.
@@ -64,7 +70,7 @@ class OneStageFairSpectralClustering(FairClusterer):
     bandwidth : float or "auto", default="auto"
         t of the kernel ``exp(-d²/(2t²))``; ``"auto"`` is the median distance to a neighbour.
     max_iter : int, default=50
-        Limit on the sweeps.
+        Largest number of sweeps.
     tol : float, default=1e-4
         Stop when a sweep lowers the objective by this much relative to the part of it that
         labels can change, its excess over ``λ n Σ_r share_r²``.
@@ -133,16 +139,16 @@ class OneStageFairSpectralClustering(FairClusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        fairness_weight=1.0,
-        n_neighbors=5,
-        bandwidth="auto",
-        max_iter=50,
-        tol=1e-4,
-        n_init=10,
-        random_state=None,
-    ):
+        fairness_weight: float | str = 1.0,
+        n_neighbors: int = 5,
+        bandwidth: float | str = "auto",
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        n_init: int = 10,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.fairness_weight = fairness_weight
         self.n_neighbors = n_neighbors
@@ -153,7 +159,14 @@ class OneStageFairSpectralClustering(FairClusterer):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def fit(
+        self,
+        X: Table,
+        y: Any = None,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Weights = None,
+    ) -> "OneStageFairSpectralClustering":
         """Cluster the rows of X.
 
         Parameters
@@ -182,7 +195,15 @@ class OneStageFairSpectralClustering(FairClusterer):
             )
             start = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
             descent = self._descend(problem, start)
-        self._warn(descent, len(kept), groups.n_groups)
+        if not descent.converged:
+            warnings.warn(
+                f"The objective still changed after max_iter={self.max_iter} sweeps, in the last "
+                f"one by {descent.objectives[-2] - descent.objectives[-1]:.3g}: the labels are no "
+                "local minimum yet.",
+                ConvergenceWarning,
+                stacklevel=users_stacklevel(),
+            )
+        warn_if_singletons(self.n_clusters, len(kept), groups.n_groups)
         self.fairness_weight_ = descent.fairness_weight
         self.objective_path_ = descent.objectives
         self.objective_ = float(descent.objectives[-1])
@@ -190,33 +211,16 @@ class OneStageFairSpectralClustering(FairClusterer):
         self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
         return self
 
-    def _descend(self, problem, start):
+    def _descend(self, problem: "OneStageProblem", start: np.ndarray) -> "Descent":
         if self.fairness_weight != "auto":
             return problem.descend(start, float(self.fairness_weight), self.max_iter, self.tol)
-        found = problem.descend(start, 1.0, self.max_iter, self.tol)
+        best = problem.descend(start, 1.0, self.max_iter, self.tol)
         for fairness_weight in range(2, LARGEST_AUTO_WEIGHT + 1):
             fairer = problem.descend(start, float(fairness_weight), self.max_iter, self.tol)
-            if fairer.mnce - found.mnce <= SMALLEST_GAIN:
+            if fairer.mnce - best.mnce <= SMALLEST_GAIN:
                 break
-            found = fairer
-        return found
-
-    def _warn(self, descent, n_rows, n_groups):
-        if not descent.converged:
-            warnings.warn(
-                f"The objective still changed after max_iter={self.max_iter} sweeps, in the last "
-                f"one by {descent.objectives[-2] - descent.objectives[-1]:.3g}: the labels are no "
-                "local minimum yet.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if self.n_clusters == n_rows > 1 and n_groups > 1:
-            warnings.warn(
-                f"n_clusters={self.n_clusters} equals the number of rows: every cluster is a "
-                "single row, so each has one group only.",
-                FairnessWarning,
-                stacklevel=4,
-            )
+            best = fairer
+        return best
 
 
 @dataclass(frozen=True)
@@ -250,7 +254,9 @@ class OneStageProblem:
     shares: np.ndarray
     exponent: int
 
-    def descend(self, start, fairness_weight, max_iter, tol):
+    def descend(
+        self, start: np.ndarray, fairness_weight: float, max_iter: int, tol: float
+    ) -> Descent:
         """Sweep from ``start`` until nothing moves, little changes, or the limit is reached."""
         rows, labels = (self.weights, self.codes), start.astype(np.int64)
         n_clusters = int(labels.max()) + 1
@@ -275,14 +281,16 @@ class OneStageProblem:
         return Descent(labels, objectives, converged, fairness_weight, mnce_of_table(table))
 
 
-def _changeable_cost(sums, fairness_weight):
+def _changeable_cost(sums: tuple, fairness_weight: float) -> float:
     """Objective without its lower bound ``λ n Σ share²``; not negative."""
     _, mass, association, excess = sums
     unfairness = (excess**2).sum(axis=1)
     return float((1.0 + (fairness_weight * unfairness - association) / mass).sum())
 
 
-def _build_problem(graph, weights, group_codes):
+def _build_problem(
+    graph: Any, weights: np.ndarray | None, group_codes: np.ndarray
+) -> tuple[OneStageProblem, Any]:
     """The problem for the sweeps, and the graph among weighted rows for the first labels."""
     n_rows = graph.shape[0]
     codes = np.unique(group_codes, return_inverse=True)[1]
@@ -296,7 +304,7 @@ def _build_problem(graph, weights, group_codes):
     if not degrees.any():
         raise ValueError(
             "Every affinity is zero: the bandwidth is too small for the distances between "
-            "neighbours, so nothing is said about clusters."
+            "neighbours, so there are no clusters to find."
         )
     root = np.sqrt(np.divide(weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
     association = scale_both_sides(weighted, root)
@@ -309,7 +317,9 @@ def _build_problem(graph, weights, group_codes):
     return OneStageProblem(arrays, weights, codes, shares, exponent), weighted
 
 
-def _first_labels(weighted, problem, n_clusters, n_init, rng):
+def _first_labels(
+    weighted: Any, problem: OneStageProblem, n_clusters: int, n_init: int, rng: Any
+) -> np.ndarray:
     """k-means on the lowest eigenvectors, rows of length one; rows without an edge are zero."""
     linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
     graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
@@ -323,12 +333,10 @@ def _first_labels(weighted, problem, n_clusters, n_init, rng):
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)
-    return cluster_embedding(
-        embedding, n_clusters, problem.weights, n_init, rng, max_iter=50, stacklevel=5
-    )
+    return cluster_embedding(embedding, n_clusters, problem.weights, n_init, rng, max_iter=50)
 
 
-def _labels_of_all(X, kept, labels):
+def _labels_of_all(X: np.ndarray, kept: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if len(kept) == len(X):
         return labels
     X, _ = rescale(X)
