@@ -1,6 +1,7 @@
 """Fairness targets: how much of each group goes to each cluster."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +14,14 @@ FITTING_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class AnchorSummary:
-    """What targets may depend on: where the anchors are, not what they look like.
+    """What targets may depend on.
 
     Attributes
     ----------
     counts : ndarray of shape (n_clusters, n_groups)
         Anchors in each cell.
     cluster_masses : ndarray of shape (n_clusters,)
-        Weight of the rows that each cluster's anchors stand for.
+        Weight of the rows that each cluster's anchors represent.
     group_sizes : ndarray of shape (n_groups,)
         Weight of each group's rows.
     whole : bool
@@ -33,7 +34,9 @@ class AnchorSummary:
     whole: bool
 
     @classmethod
-    def of(cls, anchors, anchor_labels, n_clusters, rows):
+    def of(
+        cls, anchors: Any, anchor_labels: np.ndarray, n_clusters: int, rows: Any
+    ) -> "AnchorSummary":
         """Summary of labelled anchors of these rows."""
         shape = (n_clusters, rows.n_groups)
         counts = np.zeros(shape, dtype=np.int64)
@@ -42,13 +45,13 @@ class AnchorSummary:
         return cls(counts, masses, rows.group_sizes, whole=not rows.is_weighted)
 
 
-def population_targets(summary):
+def population_targets(summary: AnchorSummary) -> np.ndarray:
     """``s_l n_r / n``: every cluster mirrors the population."""
     return np.outer(_sizes_of_masses(summary), summary.group_sizes) / summary.group_sizes.sum()
 
 
-def _sizes_of_masses(summary):
-    """Sizes of the clusters by what their anchors stand for."""
+def _sizes_of_masses(summary: AnchorSummary) -> np.ndarray:
+    """Sizes of the clusters by the rows that their anchors represent."""
     if not summary.whole:
         return summary.cluster_masses
     # Where rows are whole, a cluster has at least one.
@@ -56,7 +59,7 @@ def _sizes_of_masses(summary):
     return largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
 
 
-def anchors_targets(summary):
+def anchors_targets(summary: AnchorSummary) -> np.ndarray:
     """``n_r |A_lr| / m_r``: each group is spread over the clusters as its anchors are.
 
     A group without anchors is spread as all anchors are.
@@ -67,7 +70,7 @@ def anchors_targets(summary):
     return summary.group_sizes * spread / spread.sum(axis=0)
 
 
-def anchors_sized_targets(summary):
+def anchors_sized_targets(summary: AnchorSummary) -> np.ndarray:
     """Composition of the anchors, sizes of the clusters and groups from the data.
 
     Iterative proportional fitting of the anchors' counts to both margins: it keeps their odds
@@ -85,7 +88,7 @@ def anchors_sized_targets(summary):
     return table
 
 
-def paper_targets(summary):
+def paper_targets(summary: AnchorSummary) -> np.ndarray:
     """``n |A_lr| / m``, the paper's literal form: infeasible unless quotas are proportional."""
     return summary.group_sizes.sum() * summary.counts / summary.counts.sum()
 
@@ -98,6 +101,6 @@ TARGETS = {
 }
 
 
-def fairness_targets(name, summary):
+def fairness_targets(name: str, summary: AnchorSummary) -> np.ndarray:
     """The table of targets by its name, groups in canonical order."""
     return TARGETS[name](summary)
