@@ -3,14 +3,20 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 
 from fairanchor._utils._shared_state import users_stacklevel
-from fairanchor._utils._sklearn_compat import check_weights, validate_data
+from fairanchor._utils._sklearn_compat import (
+    Interval,
+    check_weights,
+    fit_context,
+    validate_data,
+)
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._bound_rule import LimitRule
 from fairanchor.constraints._share_bounds import ShareLimits
@@ -28,12 +34,20 @@ from fairanchor.rows._open import kind_of
 from fairanchor.rows._sensitive_names import in_fitted_order
 from fairanchor.rows._sums import label_cost, label_sums
 
+#: Constraints of parameters that most clusterers have.
+COMMON_CONSTRAINTS: dict = {
+    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+
 
 class FairClusterer(ClusterMixin, BaseEstimator):
     """Base of the estimators with ``fit(X, *, sensitive_features, sample_weight)``.
 
-    A subclass writes ``fit`` with the same signature: it calls `_check_input`, computes
-    labels in ``0..n_clusters-1``, calls `_store_labels` and sets ``n_iter_``.
+    A subclass writes ``_fit(X, groups, weights)``: it computes labels in ``0..n_clusters-1``, calls
+    `_store_labels` and sets ``n_iter_``.
     """
 
     # With metadata routing switched on, Pipeline and GridSearchCV pass the groups on.
@@ -41,6 +55,36 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     __metadata_request__fit_predict = {"sensitive_features": True, "sample_weight": True}
 
     n_clusters: Any
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Table,
+        y: Any = None,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Weights = None,
+    ) -> Self:
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row; what it means is part of the description of the class.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._fit(*self._check_input(X, sensitive_features, sample_weight))
+        return self
 
     def fit_predict(
         self,
@@ -70,6 +114,9 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         """
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.labels_
+
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+        raise NotImplementedError
 
     def _check_input(
         self, X: Table, sensitive_features: Table, sample_weight: Weights

@@ -1,7 +1,7 @@
 """Shares of the groups within bounds in every cluster, for given centres."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.assignment._engine import labels_with_totals
 from fairanchor.assignment._fair_assign import fair_assign
 from fairanchor.assignment._sweep import KnownCosts
-from fairanchor.cluster._base import FairClusterer, fill_empty_clusters
+from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, fill_empty_clusters
 from fairanchor.cluster._fairlets import find_centers
 from fairanchor.constraints import FairnessTargets
 from fairanchor.constraints._share_bounds import ShareLimits
@@ -134,14 +134,11 @@ class BoundedFairAssignment(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "objective": [StrOptions({"kmeans", "kmedian", "kcenter"})],
         "tolerance": [Interval(Real, 0, 1, closed="left")],
         "lower": [None, dict, "array-like"],
         "upper": [None, dict, "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(

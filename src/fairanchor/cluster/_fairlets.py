@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from fairanchor._kernels import _fairlets as kernels
 from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import users_stacklevel
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
-from fairanchor._utils._typing import Seed, Table, Weights
-from fairanchor.cluster._base import FairClusterer
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
+from fairanchor._utils._typing import Seed
+from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
 from fairanchor.groups._groups import Groups
 
 #: Medoids are searched on a matrix of this many points; more points are sampled.
@@ -126,13 +126,10 @@ class FairletClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "method": [StrOptions({"flow", "tree", "vanilla"})],
         "objective": [StrOptions({"kcenter", "kmedian"})],
         "max_ratio": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -154,35 +151,7 @@ class FairletClustering(FairClusterer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "FairletClustering":
-        """Split the rows into fairlets and cluster these.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in the clustering of the representatives. A k-center radius
-            depends only on whether a fairlet has any weight.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         scale = power_of_two_scale(X)
         points = X * scale
         random_state = check_random_state(self.random_state)
@@ -213,7 +182,6 @@ class FairletClustering(FairClusterer):
         self.cluster_centers_ = X[center_rows]
         self.decomposition_cost_ = self._cost(points, hub_of_row, np.ones(len(X))) / scale
         self.inertia_ = self._cost(points, center_rows[labels], row_weights) / scale
-        return self
 
     def _split(
         self,

@@ -20,12 +20,13 @@ from fairanchor._utils._shared_state import (
     one_thread,
     users_stacklevel,
 )
-from fairanchor._utils._sklearn_compat import Interval, fit_context
-from fairanchor._utils._typing import Seed, Table, Weights
+from fairanchor._utils._sklearn_compat import Interval
+from fairanchor._utils._typing import Seed
 from fairanchor.assignment import largest_remainder, proportional_counts
 from fairanchor.assignment._engine import labels_with_totals
 from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
     FairClusterer,
     WeightedRows,
     fill_empty_clusters,
@@ -140,12 +141,10 @@ class FairnessFirstClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "n_init", "random_state")},
         "balance_threshold": [Interval(Real, 0, 1, closed="both")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_refine_iter": [Interval(Integral, 1, None, closed="left")],
         "max_sweeps": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -165,33 +164,7 @@ class FairnessFirstClustering(FairClusterer):
         self.max_sweeps = max_sweeps
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "FairnessFirstClustering":
-        """Cluster the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the cost and in the groups' shares.
-
-        Returns
-        -------
-        self : FairnessFirstClustering
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         power_of_two_scale(X)  # raises an error for what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, self.n_clusters, kept)
@@ -226,7 +199,6 @@ class FairnessFirstClustering(FairClusterer):
                 FairnessWarning,
                 stacklevel=users_stacklevel(),
             )
-        return self
 
     def _relax(self, rows: WeightedRows, labels: np.ndarray) -> tuple[np.ndarray, list]:
         if self.balance_threshold == 1:

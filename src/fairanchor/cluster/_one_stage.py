@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 
 from fairanchor._kernels._one_stage import cluster_sums, sweep
 from fairanchor._utils._shared_state import one_thread, users_stacklevel
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
-from fairanchor._utils._typing import Seed, Table, Weights
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
+from fairanchor._utils._typing import Seed
 from fairanchor.cluster._affinity import (
     heat_kernel_graph,
     rescale,
@@ -22,7 +22,12 @@ from fairanchor.cluster._affinity import (
     scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import FairClusterer, rows_with_weight, spread_labels
+from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
+    FairClusterer,
+    rows_with_weight,
+    spread_labels,
+)
 from fairanchor.cluster._spectral import (
     SOLVERS,
     FairLaplacian,
@@ -127,14 +132,11 @@ class OneStageFairSpectralClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "fairness_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -158,34 +160,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         self.n_init = n_init
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "OneStageFairSpectralClustering":
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Number of rows that each row stands for.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         rng = check_random_state(self.random_state)
         with one_thread():
@@ -209,7 +184,6 @@ class OneStageFairSpectralClustering(FairClusterer):
         self.objective_ = float(descent.objectives[-1])
         self.n_iter_ = len(descent.objectives) - 1
         self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
-        return self
 
     def _descend(self, problem: "OneStageProblem", start: np.ndarray) -> "Descent":
         if self.fairness_weight != "auto":

@@ -35,7 +35,6 @@ from fairanchor._utils._sklearn_compat import (
     Interval,
     StrOptions,
     check_weights,
-    fit_context,
     validate_data,
 )
 from fairanchor._utils._typing import Seed, Table, Weights
@@ -47,6 +46,7 @@ from fairanchor.cluster._affinity import (
     weigh_graph,
 )
 from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
     FairClusterer,
     check_n_clusters,
     fill_empty_clusters,
@@ -170,16 +170,13 @@ class FairSpectralClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "affinity": [StrOptions({"auto", "rbf", "knn", "precomputed"})],
         "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "normalized": ["boolean"],
         "eigen_solver": [StrOptions({"auto", "dense", "deflated", "polar"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -215,34 +212,7 @@ class FairSpectralClustering(FairClusterer):
         tags.input_tags.positive_only = precomputed
         return tags
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "FairSpectralClustering":
-        """Cluster the rows of X, or the vertices of a precomputed graph.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; or the affinity, of shape (n_samples, n_samples), if ``affinity="precomputed"``.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Number of rows that each row stands for.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         rows_with_weight(weights, self.n_clusters, X.shape[0])
         rng = check_random_state(self.random_state)
         # One thread: the last bits of multi-threaded sums depend on the number of threads.
@@ -256,7 +226,6 @@ class FairSpectralClustering(FairClusterer):
             labels = cluster_embedding(H, self.n_clusters, weights, self.n_init, rng)
         warn_if_singletons(self.n_clusters, len(labels), groups.n_groups)
         self._store_labels(labels, groups, weights)
-        return self
 
     def _check_input(
         self, X: Table, sensitive_features: Table, sample_weight: Weights

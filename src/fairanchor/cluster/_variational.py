@@ -20,9 +20,10 @@ from fairanchor._utils._shared_state import (
     one_thread,
     users_stacklevel,
 )
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
-from fairanchor._utils._typing import Seed, Table, Weights
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
+from fairanchor._utils._typing import Seed
 from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
     FairClusterer,
     fill_empty_clusters,
     rows_with_weight,
@@ -164,19 +165,16 @@ class VariationalFairClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "objective": [StrOptions({"kmeans", "kmedian", "ncut"})],
         "fairness_weight": [Interval(Real, 0, None, closed="left")],
         "lipschitz": [Interval(Real, 0, None, closed="neither"), None],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "init": [StrOptions({"k-means++"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_inner_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "inner_tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -210,33 +208,7 @@ class VariationalFairClustering(FairClusterer):
         self.polish = polish
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "VariationalFairClustering":
-        """Cluster the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the clustering term and in the groups' shares.
-
-        Returns
-        -------
-        self : VariationalFairClustering
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         power_of_two_scale(X)  # raises an error for what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, self.n_clusters, kept)
@@ -254,7 +226,6 @@ class VariationalFairClustering(FairClusterer):
             spread_labels(X, kept, run.labels, self.cluster_centers_), groups, weights
         )
         self.fairness_error_ = fairness_error(self.counts_)
-        return self
 
     def _best_run(self, rows: "PenalisedRows", objective: "MeansObjective") -> "_Run":
         """The run with the lowest energy, the earliest on ties."""
