@@ -137,6 +137,24 @@ class RowSolver:
         counts : ndarray of shape (2,)
             Total size of the supports and number of rows left unsolved.
         """
+        no_weights = np.empty((0, self.problem.n_anchors))
+        return self._solve(block, active, soft_labels, no_weights, with_curvature)
+
+    def weights(self, block: Any) -> np.ndarray:
+        """Anchor weights of a block's rows."""
+        Z = np.zeros((len(block.X), self.problem.n_anchors))
+        everyone = np.ones(len(self.half_prices), dtype=bool)
+        self._solve(block, everyone, np.empty((len(block.X), self.problem.n_clusters)), Z, False)
+        return Z
+
+    def _solve(
+        self,
+        block: Any,
+        active: np.ndarray,
+        soft_labels: np.ndarray,
+        Z: np.ndarray,
+        with_curvature: bool,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         problem = self.problem
         n_clusters, n_groups = problem.n_clusters, len(self.half_prices)
         mass, value = np.zeros((n_clusters, n_groups)), np.zeros(n_groups)
@@ -144,19 +162,9 @@ class RowSolver:
         counts = _active_set.sweep(
             problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
             problem.alpha, self.half_prices, problem.anchor_labels, TOLERANCE, soft_labels, mass,
-            curvature if with_curvature else curvature[:0], value,
+            curvature if with_curvature else curvature[:0], value, Z,
         )  # fmt: skip
         return mass, curvature, value, np.array(counts, dtype=np.float64)
-
-    def weights(self, block: Any) -> np.ndarray:
-        """Anchor weights of a block's rows."""
-        problem = self.problem
-        Z = np.empty((len(block.X), problem.n_anchors))
-        _active_set.weights_of_rows(
-            problem.products(block.X), block.group_codes, problem.Q, problem.alpha,
-            self.half_prices, TOLERANCE, Z,
-        )  # fmt: skip
-        return Z
 
 
 def allowed_anchors(problem: AnchorGraphProblem, targets: np.ndarray) -> np.ndarray:
