@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor._kernels._one_stage import cluster_sums, sweep
+from fairanchor._kernels._one_stage import sweep
 from fairanchor.cluster._one_stage import OneStageFairSpectralClustering, _build_problem
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import clustering_accuracy_score, mnce_of_table
@@ -90,11 +90,9 @@ def test_a_sweep_makes_the_moves_that_lower_the_dense_trace_most(
     for i in range(len(S)):
         expected[i] = best_move(objective, expected, i)
     problem, _ = _build_problem(sparse.csr_array(S), repeats.astype(float), groups)
-    rows = (problem.weights, problem.codes)
-    sums = cluster_sums(problem.graph, rows, problem.shares, labels, 4)
     before = labels.copy()
     scaled_weight = fairness_weight * 2.0**problem.exponent
-    n_moved = sweep(problem.graph, rows, problem.shares, scaled_weight, labels, sums)
+    n_moved = sweep(problem.graph, problem.rows, scaled_weight, labels, problem.sums(labels, 4))
     assert_array_equal(labels, expected)
     assert n_moved == (labels != before).sum()
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairanchor._kernels._one_stage import cluster_sums, sweep
+from fairanchor._kernels import _one_stage as kernels
 from fairanchor._utils._shared_state import one_thread, users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
@@ -35,6 +35,7 @@ from fairanchor.cluster._spectral import (
     cluster_embedding,
     warn_if_singletons,
 )
+from fairanchor.groups._groups import count_cells
 from fairanchor.metrics import mnce_of_table
 
 #: ``fairness_weight="auto"`` stops raising the weight when MNCE gains no more than this.
@@ -210,56 +211,53 @@ class Descent:
 
 @dataclass(frozen=True)
 class OneStageProblem:
-    """Association of the rows, in the unit of scaled weights, ready for the kernels.
+    """What the kernels take, with weights divided by ``2**exponent``."""
 
-    Attributes
-    ----------
-    graph : tuple
-        ``indptr``, ``indices``, ``data``, ``loops``.
-    weights, codes : ndarray of shape (n_rows,)
-        Weights divided by ``2**exponent``, and groups without gaps.
-    shares : ndarray of shape (n_groups,)
-    exponent : int
-    """
-
-    graph: tuple
-    weights: np.ndarray
-    codes: np.ndarray
-    shares: np.ndarray
+    graph: kernels.Association
+    rows: kernels.Rows
     exponent: int
+
+    def sums(self, labels: np.ndarray, n_clusters: int) -> kernels.Sums:
+        """Sums of the clusters."""
+        weights, codes, shares = self.rows
+        mass = np.bincount(labels, weights=weights, minlength=n_clusters)
+        table = count_cells(labels, codes, n_clusters, len(shares), weights)
+        is_inside = np.repeat(labels, np.diff(self.graph.indptr)) == labels[self.graph.indices]
+        edges = np.concatenate([self.graph.data * is_inside, self.graph.loops])
+        first = np.concatenate([np.repeat(labels, np.diff(self.graph.indptr)), labels])
+        association = np.bincount(first, weights=edges, minlength=n_clusters)
+        sizes = np.bincount(labels, minlength=n_clusters)
+        return kernels.Sums(sizes, mass, association, table - mass[:, None] * shares)
 
     def descend(
         self, start: np.ndarray, fairness_weight: float, max_iter: int, tol: float
     ) -> Descent:
-        """Sweep from ``start`` until nothing moves, little changes, or the limit is reached."""
-        rows, labels = (self.weights, self.codes), start.astype(np.int64)
+        """Sweep from ``start`` until nothing moves, little changes, or ``max_iter`` is reached."""
+        labels, shares = start.astype(np.int64), self.rows.shares
         n_clusters = int(labels.max()) + 1
         scaled_weight = fairness_weight * np.exp2(self.exponent)
         costs, converged = [], False
         for n_sweeps in range(max_iter + 1):
             # Afresh before each sweep, so that rounding errors do not add up.
-            sums = cluster_sums(self.graph, rows, self.shares, labels, n_clusters)
+            sums = self.sums(labels, n_clusters)
             costs.append(_changeable_cost(sums, scaled_weight))
             if n_sweeps >= 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1]):
                 converged = True
             if converged or n_sweeps == max_iter:
                 break
-            converged = sweep(self.graph, rows, self.shares, scaled_weight, labels, sums) == 0
+            converged = kernels.sweep(self.graph, self.rows, scaled_weight, labels, sums) == 0
             if converged:
                 costs.append(costs[-1])
                 break
-        _, mass, _, excess = sums
-        table = np.maximum(excess + mass[:, None] * self.shares, 0.0)
-        bound = scaled_weight * self.weights.sum() * (self.shares**2).sum()
-        objectives = np.array(costs) + bound
+        table = np.maximum(sums.excess + sums.mass[:, None] * shares, 0.0)
+        objectives = np.array(costs) + scaled_weight * sums.mass.sum() * (shares**2).sum()
         return Descent(labels, objectives, converged, fairness_weight, mnce_of_table(table))
 
 
-def _changeable_cost(sums: tuple, fairness_weight: float) -> float:
+def _changeable_cost(sums: kernels.Sums, fairness_weight: float) -> float:
     """Objective without its lower bound ``λ n Σ share²``; not negative."""
-    _, mass, association, excess = sums
-    unfairness = (excess**2).sum(axis=1)
-    return float((1.0 + (fairness_weight * unfairness - association) / mass).sum())
+    unfairness = (sums.excess**2).sum(axis=1)
+    return float((1.0 + (fairness_weight * unfairness - sums.association) / sums.mass).sum())
 
 
 def _build_problem(
@@ -288,7 +286,8 @@ def _build_problem(
     association.sort_indices()
     arrays = (association.indptr, association.indices, association.data, loops)
     shares = np.bincount(codes, weights=weights) / weights.sum()
-    return OneStageProblem(arrays, weights, codes, shares, exponent), weighted
+    rows = kernels.Rows(weights, codes, shares)
+    return OneStageProblem(kernels.Association(*arrays), rows, exponent), weighted
 
 
 def _first_labels(
@@ -298,7 +297,7 @@ def _first_labels(
     linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
     graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
     one_group = np.zeros(len(linked), dtype=np.int64)
-    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.weights[linked])
+    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
     n_vectors = min(n_clusters, len(linked))
     n_components, _ = connected_components(graph, directed=False)
     solve = SOLVERS[choose_solver("auto", len(linked), n_vectors, n_components)]
@@ -307,7 +306,7 @@ def _first_labels(
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)
-    return cluster_embedding(embedding, n_clusters, problem.weights, n_init, rng, max_iter=50)
+    return cluster_embedding(embedding, n_clusters, problem.rows.weights, n_init, rng, max_iter=50)
 
 
 def _labels_of_all(X: np.ndarray, kept: np.ndarray, labels: np.ndarray) -> np.ndarray:
