@@ -233,9 +233,9 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
 def _add_curvature(w, size, support, K, anchor_labels, curvature):
     """Add ``w L'KL`` without the row and column of the multiplier."""
     for a in range(size):
-        row, own = K[a + 1], curvature[anchor_labels[support[a]]]
+        row, target = K[a + 1], curvature[anchor_labels[support[a]]]
         for c in range(size):
-            own[anchor_labels[support[c]]] += w * row[c + 1]
+            target[anchor_labels[support[c]]] += w * row[c + 1]
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)

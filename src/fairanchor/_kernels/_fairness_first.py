@@ -117,15 +117,15 @@ def improvement_sweep(rows, distances, members, starts, state):
             first, last = starts[group, b], starts[group, b + 1]
             if a == b or first == last:
                 continue
-            own = weight * (distances[i, b] - distances[i, a])
+            change = weight * (distances[i, b] - distances[i, a])
             in_a = reach[group, a, b] + weight * math.sqrt(distances[i, a])
             in_b = reach[group, b, b] + weight * math.sqrt(distances[i, b])
             left_a = max(state.totals[a] - weight, 0.0) + lightest
             left_b = max(state.totals[b] - heaviest[group, b], 0.0) + weight
             slack = in_a * in_a / left_a + in_b * in_b / left_b
-            if own + least[group, a, b] >= slack:
+            if change + least[group, a, b] >= slack:
                 continue
-            if _swap_with_one_of(members[first:last], i, b, slack - own, rows, distances, state):
+            if _swap_with_one_of(members[first:last], i, b, slack - change, rows, distances, state):
                 n_swaps += 1
                 break
     return n_swaps

@@ -90,10 +90,10 @@ def sweep(graph, rows, fairness_weight, labels, sums):
         links[:] = 0.0
         for p in range(graph.indptr[i], graph.indptr[i + 1]):
             links[labels[graph.indices[p]]] += graph.data[p]
-        own = w * w * (1.0 - 2.0 * shares[g] + squared_share)
+        self_term = w * w * (1.0 - 2.0 * shares[g] + squared_share)
 
         cut = association[home] - 2.0 * links[home] - loop
-        unfair = squared[home] - 2.0 * w * (excess[home, g] - along[home]) + own
+        unfair = squared[home] - 2.0 * w * (excess[home, g] - along[home]) + self_term
         left = (fairness_weight * unfair - cut) / (mass[home] - w)
         stay = (fairness_weight * squared[home] - association[home]) / mass[home]
         best, best_change = home, 0.0
@@ -101,7 +101,7 @@ def sweep(graph, rows, fairness_weight, labels, sums):
             if l == home:
                 continue
             cut = association[l] + 2.0 * links[l] + loop
-            unfair = squared[l] + 2.0 * w * (excess[l, g] - along[l]) + own
+            unfair = squared[l] + 2.0 * w * (excess[l, g] - along[l]) + self_term
             joined = (fairness_weight * unfair - cut) / (mass[l] + w)
             before = (fairness_weight * squared[l] - association[l]) / mass[l]
             change = (joined - before) + (left - stay)

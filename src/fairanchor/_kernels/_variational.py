@@ -150,7 +150,7 @@ def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
                 accepted = True
                 break
             if trial - energy <= 1e-13 * abs(energy):
-                break  # a rise at rounding level: no step can be told from standing still
+                break  # a rise at rounding level: no step makes a difference
             lipschitz *= 2.0
             caution = min(1.0, 2.0 * caution)
         if not accepted:

@@ -29,7 +29,7 @@ def kmeans_anchors(
         _group_centroids(rows, members, int(quota), seed)
         for members, quota in zip(rows.members, quotas, strict=True)
     ]
-    codes = np.repeat(np.arange(len(points)), [len(own) for own in points])
+    codes = np.repeat(np.arange(len(points)), [len(centroids) for centroids in points])
     return np.concatenate(points), codes
 
 

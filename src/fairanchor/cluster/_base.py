@@ -213,7 +213,9 @@ def warn_about_small_groups(
         sizes = np.bincount(groups.codes[kept], minlength=groups.n_groups)
     if attributes is not None:
         codes = attributes.joint.T
-        sizes = np.concatenate([np.bincount(own, weights=sizes) for own in codes]).astype(np.int64)
+        sizes = np.concatenate([np.bincount(column, weights=sizes) for column in codes]).astype(
+            np.int64
+        )
         names = np.concatenate(attributes.names)
     small = np.flatnonzero((sizes > 0) & (sizes < n_clusters))
     if len(small) == 0:
@@ -384,8 +386,8 @@ def public_limits(
     # Codes of separate attributes are in sorted order already.
     ordered: Callable = groups.to_public if rule.joint is None else np.asarray
     return [
-        ShareLimits(ordered(own.lower), ordered(own.upper), own.least * unit, own.greatest * unit)
-        for own in rule.limits
+        ShareLimits(ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit)
+        for one in rule.limits
     ]
 
 
@@ -449,7 +451,7 @@ def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
     for name in encode_names(sensitive_features, missing="own_group")[1]:
         codes = None if name in known else attributes.codes_of(name)
         if codes is not None:
-            extra[name] = sum(own[:, r] for own, r in zip(parts, codes, strict=True))
+            extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
     return extra
 
 
@@ -467,8 +469,8 @@ def unseen_values(estimator: Any, unknown: dict) -> dict | None:
         return None
     by_column: dict = {}
     for combination, count in unknown.items():
-        for column, own, value in zip(columns, attributes.names, combination, strict=True):
-            if value not in own.tolist():
+        for column, names, value in zip(columns, attributes.names, combination, strict=True):
+            if value not in names.tolist():
                 counts = by_column.setdefault(column, {})
                 counts[value] = counts.get(value, 0) + count
     return by_column or None

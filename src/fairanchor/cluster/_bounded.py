@@ -289,8 +289,8 @@ def _assign_at_least_cost(
 ) -> tuple[np.ndarray, float]:
     """Labels within bounds on the shares, and the value of the linear program."""
     targets = []
-    for own, (low, high) in zip(codes, bounds, strict=True):
-        present = np.unique(own).tolist()  # a group of weightless rows is not
+    for column, (low, high) in zip(codes, bounds, strict=True):
+        present = np.unique(column).tolist()  # a group of weightless rows is not
         targets.append(
             FairnessTargets(
                 lower={r: low[r] for r in present},
@@ -320,17 +320,17 @@ def _assign_within_radius(
     """Labels within bounds on the shares whose largest distance is small, and the least radius.
 
     Rows of the same groups with the same centres within the radius are one class: a small linear
-    program on classes tells whether a radius is feasible.
+    program on classes decides whether a radius is feasible.
     """
     n_clusters = cost.shape[1]
     nearest = np.argmin(cost, axis=1)
     radius = float(cost.min(axis=1).max())
     if len(np.unique(nearest)) == n_clusters and all(
         ShareLimits.of_shares(low, high, n_clusters).violation(
-            count_cells(nearest, own, n_clusters, len(low), weights)
+            count_cells(nearest, column, n_clusters, len(low), weights)
         )
         == 0.0
-        for own, (low, high) in zip(codes, bounds, strict=True)
+        for column, (low, high) in zip(codes, bounds, strict=True)
     ):
         return nearest, radius
     _, joint = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
@@ -386,7 +386,7 @@ class _RadiusProgram:
         self.shape = (cost.shape[1], int(joint.max()) + 1)
         self.pair_classes, self.clusters = np.nonzero(reach[first])
         self.groups = joint[first][self.pair_classes]
-        self.codes = [own[first][self.pair_classes] for own in codes]
+        self.codes = [column[first][self.pair_classes] for column in codes]
         self.bounds = bounds
         self.least = _least_size(weights / unit, cost.shape[1])
         sums = np.zeros((len(first), cost.shape[1]))

@@ -66,7 +66,7 @@ class FairnessFirstClustering(FairClusterer):
     *Not guaranteed*: the least cost, nor any distance from it.
 
     The publication describes the stages; the details of this implementation (matching cost,
-    transport, order of the moves) are this library's own. The threshold used there is not
+    transport, order of the moves) are those of this library. The threshold used there is not
     known. Features are not rescaled: standardise them unless their units are comparable.
 
     **Cost**: k-means per group, a near-linear transport per refinement step, O(n k d) per
@@ -181,10 +181,10 @@ class FairnessFirstClustering(FairClusterer):
         labels = stages["improvement"][0]
 
         self.stage_costs_ = {name: np.array(costs) for name, (_, costs) in stages.items()}
-        codes, n_groups = groups.codes[kept], groups.n_groups
+        codes, shape = groups.codes[kept], (self.n_clusters, groups.n_groups)
         self.stage_counts_ = {
-            name: groups.to_public(count_cells(own, codes, self.n_clusters, n_groups, rows.weights))
-            for name, (own, _) in stages.items()
+            name: groups.to_public(count_cells(after, codes, *shape, rows.weights))
+            for name, (after, _) in stages.items()
         }
         self.cluster_centers_ = rows.centers(labels)
         self.inertia_ = rows.cost(labels)
@@ -213,12 +213,12 @@ def _combine(rows: WeightedRows, n_init: int, seed: int) -> np.ndarray:
     """Cluster each group by itself and match its sub-clusters to the heaviest group's."""
     group_masses = np.bincount(rows.codes, weights=rows.weights)
     reference = int(np.argmax(group_masses))
-    own = np.empty(len(rows.X), dtype=np.int32)
+    sub_labels = np.empty(len(rows.X), dtype=np.int32)
     for group in range(rows.n_groups):
         members = np.flatnonzero(rows.codes == group)
-        own[members] = _sub_clusters(rows, members, n_init, seed)
-    labels = own.copy()
-    means, masses = _means_of_cells(rows, own)
+        sub_labels[members] = _sub_clusters(rows, members, n_init, seed)
+    labels = sub_labels.copy()
+    means, masses = _means_of_cells(rows, sub_labels)
     slot_means, slot_masses = means[reference].copy(), masses[reference].copy()
     for group in range(rows.n_groups):
         if group == reference:
@@ -228,7 +228,7 @@ def _combine(rows: WeightedRows, n_init: int, seed: int) -> np.ndarray:
         slot_of = np.empty(rows.n_clusters, dtype=np.int32)
         slot_of[sub_clusters] = slots
         members = rows.codes == group
-        labels[members] = slot_of[own[members]]
+        labels[members] = slot_of[sub_labels[members]]
         # A reference with fewer rows than clusters leaves slots open: first come, first served.
         opened = slots[slot_masses[slots] == 0]
         matched = sub_clusters[slot_masses[slots] == 0]
@@ -245,10 +245,10 @@ def _sub_clusters(rows: WeightedRows, members: np.ndarray, n_init: int, seed: in
         return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
 
 
-def _means_of_cells(rows: WeightedRows, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _means_of_cells(rows: WeightedRows, sub_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and mass of each group's sub-clusters; the mean of an empty one is 0."""
     n_cells = rows.n_groups * rows.n_clusters
-    cells = rows.codes * rows.n_clusters + own
+    cells = rows.codes * rows.n_clusters + sub_labels
     sums, masses = label_sums(rows.X, rows.weights, cells, n_cells)
     means = sums / np.where(masses > 0, masses, 1.0)[:, None]
     shape = (rows.n_groups, rows.n_clusters)

@@ -54,10 +54,10 @@ class OneStageFairSpectralClustering(FairClusterer):
     ``λ Σ_l N_l Σ_r (N_lr / N_l)²``: never below ``λ n Σ_r share_r²``, which it attains just when
     every cluster mirrors the data. Any number of groups is supported.
 
-    *What holds.* The objective never increases from sweep to sweep, and at the end (unless
-    ``tol`` or ``max_iter`` stopped it) no single row can change its cluster with profit. *What
-    does not.* Fairness is a penalty: no balance is guaranteed, and the result is a local
-    minimum that depends on the start and on the order of the rows.
+    *Guaranteed*: the objective never increases from sweep to sweep, and at the end (unless
+    ``tol`` or ``max_iter`` stopped it) no move of a single row lowers it. *Not guaranteed*: any
+    balance, since fairness is a penalty; the result is a local minimum that depends on the start
+    and on the order of the rows.
 
     Cost of a sweep: O(edges + n × clusters), memory O(edges); GGᵀ is never formed. The
     start needs the lowest eigenvectors of L (dense up to 2000 rows, then sparse), the graph a

@@ -6,7 +6,7 @@ The embedding has the lowest eigenvectors of a graph Laplacian among the vectors
 
 with ``A = I - M^{-1/2} W M^{-1/2}`` (or ``M^{-1/2} L M^{-1/2}``) and ``C = M^{-1/2} F``, where M is
 the metric of the embedding ``H = M^{-1/2} X``: degrees for the normalised cut, row weights for
-the ratio cut. ``FᵀH = 0`` says that each group has its share of every column of H.
+the ratio cut. ``FᵀH = 0`` states that each group has its share of every column of H.
 
 Three solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
 by Lanczos on a projected operator (s-FairSC), `solve_polar` by block iterations that stay
@@ -76,9 +76,9 @@ class FairSpectralClustering(FairClusterer):
     whose clusters all mirror the data's group shares has indicators with ``FᵀH = 0``, so this is
     the relaxation of the fair normalised cut (ratio cut). Any number of groups is supported.
 
-    *What holds.* ``FᵀH = 0`` and the orthonormality hold to rounding error. *What does not.*
-    k-means knows nothing of groups: the labels carry no guarantee, neither of balance nor of
-    being fairer than those of plain spectral clustering.
+    *Guaranteed*: ``FᵀH = 0`` and the orthonormality, to rounding error. *Not guaranteed*: any
+    balance of the labels, or that they are fairer than those of plain spectral clustering, since
+    k-means ignores groups.
 
     Cost: a dense eigenproblem, O(n³) time and O(n²) memory, up to 2000 rows; above, products with
     a sparse graph, O(n) each, whose number depends on the gaps of the spectrum. The
@@ -110,7 +110,7 @@ class FairSpectralClustering(FairClusterer):
     n_init : int, default=10
         Starts of k-means.
     max_iter : int, default=1000
-        Limit on the restarts of Lanczos, or on the steps of ``"polar"``.
+        Largest number of restarts of Lanczos, or of steps of ``"polar"``.
     tol : float, default=1e-6
         Largest residual of an eigenpair relative to the spectrum, for the iterative solvers.
     random_state : int, RandomState instance or None, default=None
@@ -139,13 +139,13 @@ class FairSpectralClustering(FairClusterer):
     group shares are weighted, and so is k-means. In a graph built from X the w rows are equal
     and similar to each other, which adds ``w (w - 1)`` to the diagonal: with ``affinity="rbf"``
     integer weights give the embedding of the repeated rows. In a precomputed graph the diagonal
-    says how similar a row is to itself. Rows of weight zero are placed at the mean of their
+    states how similar a row is to itself. Rows of weight zero are placed at the mean of their
     neighbours.
 
     *Isolated rows* of a precomputed graph could meet any constraint on H at no cost. They
     are left out of the eigenproblem, with a warning, and placed at the mean of the embedding.
-    A *disconnected* graph is legitimate: its lowest eigenvalue, zero, is multiple. With more
-    components than the embedding can tell apart the result is arbitrary, and a warning says so.
+    A *disconnected* graph is allowed: its lowest eigenvalue, zero, is multiple. With more
+    components than the embedding can tell apart the result is arbitrary, with a warning.
 
     References
     ----------

@@ -68,7 +68,7 @@ class VariationalFairClustering(FairClusterer):
     *Guaranteed*: ``energy_path_``, the energy of the hard labels with their own centres,
     never increases, and its last entry belongs to ``labels_``. Every cluster has a row.
     *Not guaranteed*: any bound on the balance of the labels. The penalty is a price, not a
-    constraint; look at ``fairness_error_`` and raise ``fairness_weight`` if it is too high.
+    constraint; check ``fairness_error_`` and raise ``fairness_weight`` if it is too high.
 
     **Units.** The clustering term is in units of X squared (``"kmedian"``: of X), the
     penalty is not, so the same ``fairness_weight`` means less fairness when X is
@@ -145,7 +145,7 @@ class VariationalFairClustering(FairClusterer):
 
     A large penalty can leave a cluster without rows, since nothing is fairer than an empty
     cluster. Such a run starts anew from plain k-means, at most twice; after that the
-    largest cluster is split by its farthest row, and a ConvergenceWarning says so.
+    largest cluster is split by its farthest row, with a ``ConvergenceWarning``.
 
     References
     ----------

@@ -121,15 +121,15 @@ class ADMMSolver:
 
         def kernel(block: Any) -> tuple[np.ndarray, np.ndarray]:
             mass = np.zeros(targets.shape)
-            own = Z[block.start : block.stop]
+            weights = Z[block.start : block.stop]
             products = problem.products(block.X)
             squared = kernels.update_weights(
-                own, products, block.group_codes, twice_Q, state.rho, shift, prices,
+                weights, products, block.group_codes, twice_Q, state.rho, shift, prices,
                 self.n_inner, self.gap_tol, self.curvature_tol, by_anchor, mass,
             )  # fmt: skip
-            value = kernels.objective(own, products, twice_Q)
+            value = kernels.objective(weights, products, twice_Q)
             value += ((block.X - problem.center) ** 2).sum()
-            return mass, np.array([squared, value, (own**2).sum()])
+            return mass, np.array([squared, value, (weights**2).sum()])
 
         mass, (squared_change, objective, squared_norm) = rows.sum(kernel)
         new_shift = np.divide(

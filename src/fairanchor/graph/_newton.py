@@ -240,10 +240,12 @@ class _Sweep:
     def __call__(self, block: Any) -> tuple:
         problem = self.row_solver.problem
         if self.soft_labels is None:
-            own = np.empty((len(block.X), problem.n_clusters))
+            soft_labels = np.empty((len(block.X), problem.n_clusters))
         else:
-            own = self.soft_labels[block.start : block.stop]
-        tables = self.row_solver.sweep(block, self.active, own, with_curvature=self.with_curvature)
+            soft_labels = self.soft_labels[block.start : block.stop]
+        tables = self.row_solver.sweep(
+            block, self.active, soft_labels, with_curvature=self.with_curvature
+        )
         squares = 0.0
         if self.with_squares:
             squares = block.weights @ ((block.X - problem.center) ** 2).sum(axis=1)
