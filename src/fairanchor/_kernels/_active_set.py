@@ -66,29 +66,12 @@ def _gradient(b, Q, support, size, z, gradient):
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column):
-    """Solve one row's program.
+    """Solve one row's program: size of the support, multiplier, and whether it was solved.
 
-    Parameters
-    ----------
-    b : ndarray of shape (n_anchors,)
-        Linear term; infinite for an anchor that may not carry weight.
-    Q : ndarray of shape (n_anchors, n_anchors)
-    alpha : float
-        The ridge that is in Q.
-    tolerance : float
-        A reduced gradient above minus this, relative to the terms it is made of, is
-        non-negative.
-    support, z, K, gradient, residual, u, column : ndarrays
-        Work space; ``support[:size]`` and ``z[:size]`` hold the solution, K its inverse.
-
-    Returns
-    -------
-    size : int
-        Size of the support.
-    multiplier : float
-        The gradient's common value on the support.
-    solved : bool
-        False if the limit of steps was reached.
+    The linear term b is infinite for an anchor that may not carry weight. A reduced gradient
+    above minus ``tolerance``, relative to the terms it is made of, is non-negative. After it,
+    ``support[:size]`` and ``z[:size]`` hold the solution and K its inverse; the multiplier is the
+    gradient's common value there. The other arrays are work space.
     """
     m = b.shape[0]
     first = _best_vertex(b, Q)

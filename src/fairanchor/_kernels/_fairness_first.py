@@ -35,22 +35,6 @@ class State(NamedTuple):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def best_move_changes(distances, weights, state):
-    """Change of the cost by each row's best single move; 0 where none lowers it."""
-    changes = np.zeros(len(weights))
-    for i in range(len(weights)):
-        origin = state.labels[i]
-        if state.sizes[origin] == 1:
-            continue
-        leaving = _leaving(distances[i, origin], weights[i], state.totals[origin])
-        for l in range(distances.shape[1]):
-            if l != origin:
-                joining = _joining(distances[i, l], weights[i], state.totals[l])
-                changes[i] = min(changes[i], joining - leaving)
-    return changes
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
 def relaxation_sweep(order, rows, least_balance, state):
     """Visit rows in order; move each to the best cluster that fairness allows.
 

@@ -340,9 +340,16 @@ def _state(rows: WeightedRows, labels: np.ndarray) -> kernels.State:
 
 def _relax_once(least_balance: float, rows: WeightedRows, labels: np.ndarray) -> int:
     """One sweep of single moves, the largest gains first; changes the labels in place."""
-    state = _state(rows, labels)
+    state, each = _state(rows, labels), np.arange(len(labels))
     distances = cdist(rows.X, state.centers, "sqeuclidean")
-    changes = kernels.best_move_changes(distances, rows.weights, state)
+    weights, rest = rows.weights, state.totals[labels] - rows.weights
+    # What a departure saves; nothing if the others' weight is lost in rounding.
+    leaving = np.zeros(len(labels))
+    np.divide(weights * distances[each, labels] * (rest + weights), rest, leaving, where=rest > 0)
+    joining = weights[:, None] * distances
+    joining *= state.totals / (state.totals + weights[:, None])
+    joining[each, labels] = np.inf
+    changes = np.where(state.sizes[labels] > 1, joining.min(axis=1) - leaving, 0.0)
     order = np.argsort(changes, kind="stable")[: np.count_nonzero(changes < 0)]
     known = kernels.Rows(rows.X, rows.weights, rows.codes)
     return kernels.relaxation_sweep(order, known, least_balance, state)
