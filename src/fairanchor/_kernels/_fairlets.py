@@ -9,10 +9,10 @@ the order of creation, hence parents come before children, and loops replace rec
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def build_tree(cells):
     """Compressed binary quadtree.
 
@@ -46,7 +46,7 @@ def build_tree(cells):
     return order, spans[:n_nodes], children[:n_nodes]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _first_cut(cells, rows):
     """Feature and value of the highest bit in which the rows differ; bit 0 if in none."""
     feature, highest = 0, 0
@@ -67,7 +67,7 @@ def _first_cut(cells, rows):
     return feature, bit
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _partition(cells, order, buffer, start, stop, feature, bit):
     """Stable partition of ``order[start:stop]`` by one bit, in place; returns the border."""
     middle, n_right = start, 0
@@ -83,7 +83,7 @@ def _partition(cells, order, buffer, start, stop, feature, bit):
     return middle
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def match_upwards(tree, post_order, kind, least, most, n_extra, hub_of_row):
     """Match rows (kind 1) to hubs (kind 2) in the smallest boxes that hold both; in place.
 
@@ -125,7 +125,7 @@ def match_upwards(tree, post_order, kind, least, most, n_extra, hub_of_row):
             hub_of_row[order[open_rows[n_open]]] = order[hub]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def swap_medoids(distance, weights, medoids, max_passes):
     """Improve medoids by single swaps until none lowers the cost; in place.
 
@@ -164,7 +164,7 @@ def swap_medoids(distance, weights, medoids, max_passes):
     return cost, max_passes, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _swap_changes(to_candidate, weights, nearest, first, second, medoids):
     """Change of the cost when the candidate replaces each of the medoids."""
     change = np.zeros(len(medoids))
@@ -178,7 +178,7 @@ def _swap_changes(to_candidate, weights, nearest, first, second, medoids):
     return change + shared
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _two_nearest(distance, weights, medoids, nearest, first, second):
     """Nearest and second nearest medoid of every point, in place; returns the cost."""
     cost = 0.0

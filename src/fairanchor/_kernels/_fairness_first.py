@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 #: A gain must exceed this share of the terms it is the difference of.
 RELATIVE_NOISE = 1e-12
@@ -34,7 +34,7 @@ class State(NamedTuple):
     masses: np.ndarray
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def relaxation_sweep(order, rows, least_balance, state):
     """Visit rows in order; move each to the best cluster that fairness allows.
 
@@ -72,7 +72,7 @@ def relaxation_sweep(order, rows, least_balance, state):
     return n_moves
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def improvement_sweep(rows, distances, members, starts, state):
     """Swap pairs of rows of one group between two clusters where that lowers the cost.
 
@@ -115,7 +115,7 @@ def improvement_sweep(rows, distances, members, starts, state):
     return n_swaps
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _partner_bounds(weights, distances, members, starts):
     """Per group and clusters a, b: what partners in b can contribute at best.
 
@@ -141,7 +141,7 @@ def _partner_bounds(weights, distances, members, starts):
     return least, reach, heaviest
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _swap_with_one_of(candidates, i, b, bound, rows, distances, state):
     """Swap row i with the first candidate in b that lowers the cost and is allowed, if any."""
     labels, centers, totals, _, masses = state
@@ -171,7 +171,7 @@ def _swap_with_one_of(candidates, i, b, bound, rows, distances, state):
     return False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def swap_change(x, y, weight_x, weight_y, center_a, center_b, new_a, new_b):
     """Change of the cost when x leaves a for b and y leaves b for a, and its terms' size.
 
@@ -190,13 +190,13 @@ def swap_change(x, y, weight_x, weight_y, center_a, center_b, new_a, new_b):
     return moved - saved, size + saved
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _exchanged(total, lost, gained):
     """New total; positive also where rounding makes the lost weight exceed the total."""
     return max(total - lost, 0.0) + gained
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _may_move(masses, group, weight, origin, target, least_balance):
     """Whether the clusters stay above ``least_balance`` or get no worse than they are."""
     needed = min(least_balance, _balance(masses[origin]), _balance(masses[target]))
@@ -207,32 +207,32 @@ def _may_move(masses, group, weight, origin, target, least_balance):
     return reached >= needed
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _move_mass(masses, group, weight, origin, target):
     masses[origin, group] = max(masses[origin, group] - weight, 0.0)
     masses[target, group] = max(masses[target, group] + weight, 0.0)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _balance(row):
     largest = row.max()
     return row.min() / largest if largest > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _leaving(distance, weight, total):
     """What a row's departure saves; nothing if the others' weight is lost in rounding."""
     rest = total - weight
     return weight * distance * (total / rest) if rest > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _joining(distance, weight, total):
     """What a row's arrival costs."""
     return weight * distance * (total / (total + weight))
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _squared_distance(x, center):
     total = 0.0
     for j in range(len(x)):

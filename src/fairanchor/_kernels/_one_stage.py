@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 
 class Association(NamedTuple):
@@ -44,7 +44,7 @@ class Sums(NamedTuple):
     excess: np.ndarray
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _spread(excess, shares):
     """Squared length of a cluster's excess, and its product with the shares."""
     squared, along = 0.0, 0.0
@@ -54,7 +54,7 @@ def _spread(excess, shares):
     return squared, along
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _add_row(i, l, sign, inside, rows, sums):
     """Add a row to cluster l (sign 1) or take it out (sign -1), in place; return its spread."""
     w, shares = rows.weights[i], rows.shares
@@ -67,7 +67,7 @@ def _add_row(i, l, sign, inside, rows, sums):
     return _spread(sums.excess[l], shares)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def sweep(graph, rows, fairness_weight, labels, sums):
     """Move every row, in index order, to the cluster that lowers the cost most.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 #: A step is halved at most this often before the point counts as stationary.
 MAX_HALVINGS = 40
@@ -42,7 +42,7 @@ class Model(NamedTuple):
     floor: float
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def penalty_of_masses(masses, model):
     """``strength`` times the sum over clusters of KL(shares || composition of the cluster)."""
     n_clusters, n_groups = masses.shape
@@ -59,7 +59,7 @@ def penalty_of_masses(masses, model):
     return model.strength * penalty
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def soft_energy(costs, model, sharpness, prices, masses):
     """Write the cells' soft masses to ``masses`` and return the energy of the soft labels."""
     n_rows, n_clusters = costs.shape
@@ -84,7 +84,7 @@ def soft_energy(costs, model, sharpness, prices, masses):
     return total_cost + penalty_of_masses(masses, model)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def penalty_slopes(masses, model, slopes):
     """Write the penalty's gradient per unit of weight; return the curvature bound.
 
@@ -105,7 +105,7 @@ def penalty_slopes(masses, model, slopes):
     return curvature
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
     """Minimise cost + penalty over soft labels, the costs being fixed.
 
@@ -166,7 +166,7 @@ def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
     return sharpness, prices, energies, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def most_likely_clusters(costs, group_codes, sharpness, prices):
     """Argmax of the soft labels (lowest index on ties) and the margin of its logarithm."""
     n_rows, n_clusters = costs.shape
@@ -185,7 +185,7 @@ def most_likely_clusters(costs, group_codes, sharpness, prices):
     return labels, margins
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def polish_labels(order, costs, model, max_sweeps, labels):
     """Move single rows while that lowers the energy of the hard labels, in place.
 
@@ -236,7 +236,7 @@ def polish_labels(order, costs, model, max_sweeps, labels):
             return
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _change(cell, total, added, share, cell_floor, floor):
     """Change of a cluster's divergence when one of its cells gains ``added``."""
     of_total = math.log(max(total + added, floor) / max(total, floor))
@@ -244,7 +244,7 @@ def _change(cell, total, added, share, cell_floor, floor):
     return of_total - share * of_cell
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def medoid(X, weights, members):
     """Position in ``members`` of the row with the least weighted sum of distances.
 

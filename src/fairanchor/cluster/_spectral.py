@@ -408,17 +408,10 @@ def cluster_embedding(
 
 @dataclass(frozen=True)
 class EigenResult:
-    """Eigenpairs of the constrained problem, values increasing.
+    """Eigenpairs of the constrained problem, values increasing and vectors orthonormal.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_vectors,)
-    vectors : ndarray of shape (n_rows, n_vectors)
-        Orthonormal; the largest entry of each column is positive.
-    n_iter : int
-        Products of the graph with a vector or block.
-    residual : float
-        Largest norm of ``PAPx - value x``, relative to the bound on the spectrum.
+    ``n_iter`` counts products of the graph with a vector or block; ``residual`` is the largest
+    norm of ``PAPx - value x``, relative to the bound on the spectrum.
     """
 
     values: np.ndarray
@@ -433,18 +426,8 @@ class FairLaplacian:
     The columns of F for all groups span ``{B c : share · c = 0}``, where the columns of B,
     one per group, have disjoint supports. So P needs one orthonormal vector per group and one
     direction in the space of groups: O(n) work and memory for any number of groups, and
-    nothing depends on which group comes last.
-
-    Parameters
-    ----------
-    graph : ndarray or CSR array of shape (n_rows, n_rows)
-        Symmetric, non-negative, positive degrees.
-    group_codes : ndarray of shape (n_rows,)
-        In ``0..n_groups-1``, every group present.
-    weights : ndarray of shape (n_rows,)
-        Positive.
-    normalized : bool
-        Normalised cut (metric: degrees) or ratio cut (metric: weights).
+    nothing depends on which group comes last. All degrees and weights are positive, and every
+    group is present. The metric is the degrees for the normalised cut, else the weights.
     """
 
     def __init__(
