@@ -54,16 +54,7 @@ class LocalGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class LocalCosts:
-    """Squared distance of rows to the nearest anchor of each cluster.
-
-    Attributes
-    ----------
-    anchors : ndarray of shape (n_anchors, n_features)
-    anchor_labels : ndarray of shape (n_anchors,)
-    n_clusters : int
-    n_neighbors : int
-    least_alpha : float
-    """
+    """Squared distance of rows to the nearest anchor of each cluster."""
 
     anchors: np.ndarray
     anchor_labels: np.ndarray

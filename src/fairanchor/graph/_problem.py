@@ -103,12 +103,7 @@ def _effective_alpha(alpha: float, mean_square: float, announce: bool) -> float:
 class RowSolver:
     """The rows' programs at given multipliers, solved exactly by an active set.
 
-    Parameters
-    ----------
-    problem : AnchorGraphProblem
-    multipliers : ndarray of shape (n_clusters, n_groups)
-    allowed : ndarray of shape (n_groups, n_anchors), bool
-        Anchors that each group may use; see `allowed_anchors`.
+    ``allowed`` (groups × anchors) states which anchors each group may use; see `allowed_anchors`.
     """
 
     def __init__(

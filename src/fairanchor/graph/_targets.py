@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairanchor.assignment import largest_remainder, raise_small_sizes
+from fairanchor.groups._groups import count_cells
 
 # Of iterative proportional fitting, which converges linearly for positive tables.
 FITTING_STEPS = 10_000
@@ -16,16 +17,9 @@ FITTING_TOLERANCE = 1e-12
 class AnchorSummary:
     """What targets may depend on.
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_clusters, n_groups)
-        Anchors in each cell.
-    cluster_masses : ndarray of shape (n_clusters,)
-        Weight of the rows that each cluster's anchors represent.
-    group_sizes : ndarray of shape (n_groups,)
-        Weight of each group's rows.
-    whole : bool
-        Whether rows count one each, so that sizes are whole numbers.
+    Anchors in each cell (clusters × groups), weight of the rows that each cluster's anchors
+    represent, weight of each group's rows, and whether rows count one each, so that sizes are
+    whole numbers.
     """
 
     counts: np.ndarray
@@ -38,9 +32,7 @@ class AnchorSummary:
         cls, anchors: Any, anchor_labels: np.ndarray, n_clusters: int, rows: Any
     ) -> "AnchorSummary":
         """Summary of labelled anchors of these rows."""
-        shape = (n_clusters, rows.n_groups)
-        counts = np.zeros(shape, dtype=np.int64)
-        np.add.at(counts, (anchor_labels, anchors.group_codes), 1)
+        counts = count_cells(anchor_labels, anchors.group_codes, n_clusters, rows.n_groups)
         masses = np.bincount(anchor_labels, weights=anchors.masses, minlength=n_clusters)
         return cls(counts, masses, rows.group_sizes, whole=not rows.is_weighted)
 
