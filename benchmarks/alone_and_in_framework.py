@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering, datasets
 from fairanchor.cluster import FairSpectralClustering
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.metrics import (
     balance_score,
     clustering_cost,

@@ -253,7 +253,7 @@ MUST_RAISE = {
         {},
         {"clusterer": lambda X, g, k, *, sample_weight, random_state: np.full(len(X), np.nan)},
         ValueError,
-        "not finite numbers",
+        "not whole numbers",
     ),
     "minimum size above the mean": (
         {},

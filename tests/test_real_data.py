@@ -8,7 +8,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from fairanchor import AnchorFairClustering, FairKMeans, FairnessWarning
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.metrics import relative_balance_score
 
 TABLES = ["law_school", "credit_card", "bank_marketing"]

@@ -26,7 +26,7 @@ from fairanchor import (
     ReconstructionGraph,
     metrics,
 )
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.graph import SoftLabels
 
 # The faithful block without a grid: the paper's largest grid point, the middle of its alphas.

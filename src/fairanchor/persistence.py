@@ -32,7 +32,7 @@ from fairanchor.anchors import FDAS
 from fairanchor.cluster import FairKMeans
 from fairanchor.cluster._anchor_clustering import AnchorFairClustering
 from fairanchor.cluster._fair_lloyd import CenterCosts
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
 from fairanchor.graph import (

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph, load_model
 from fairanchor.cli import _fit
 from fairanchor.cluster._anchor_clustering import GRAPHS
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.graph._targets import TARGETS
 from fairanchor.metrics import contingency_table, mnce_score, relative_balance_score
 

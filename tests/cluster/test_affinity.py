@@ -15,7 +15,6 @@ from fairanchor.cluster._affinity import (
     heat_kernel_graph,
     neighbour_edges,
     positive_median,
-    rescale,
     weigh_graph,
 )
 
@@ -118,14 +117,6 @@ def test_the_scale_of_the_rows_does_not_matter(affinity, scale):
     as_array = np.asarray if affinity == "rbf" else sparse.csr_array.toarray
     expected = as_array(build_affinity(X, affinity))
     assert_allclose(as_array(build_affinity(X * scale, affinity)), expected, rtol=1e-9)
-
-
-def test_rescale_is_exact_for_powers_of_two():
-    X = rows(7)
-    first, bandwidth = rescale(X, 2.0)
-    second, scaled_bandwidth = rescale(X * 2.0**700, 2.0**701)
-    assert_array_equal(first, second)
-    assert bandwidth == scaled_bandwidth
 
 
 @settings(deadline=None, max_examples=30)

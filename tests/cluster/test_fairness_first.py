@@ -1,7 +1,6 @@
 """Fairness-first clustering: what each stage promises, against recomputation and brute force."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels._fairness_first import swap_change
+from fairanchor.cluster._base import WeightedRows
 from fairanchor.cluster._fairness_first import (
     FairnessFirstClustering,
     _improve_once,
-    _merge_costs,
     _relax_once,
     _viable_sizes,
 )
-from fairanchor.cluster._weighted_rows import WeightedRows
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_score, dataset_balance
 
@@ -75,16 +73,6 @@ def test_cost_falls_within_each_stage_and_from_refinement_on(seed, weighted):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("threshold", [0.5, 1.0])
-def test_improvement_leaves_the_table_as_it_is(seed, threshold):
-    X, group = mixture(seed)
-    model = FairnessFirstClustering(4, balance_threshold=threshold, random_state=0)
-    model.fit(X, sensitive_features=group)
-    assert_array_equal(model.stage_counts_["improvement"], model.stage_counts_["relaxation"])
-    assert_array_equal(model.stage_counts_["improvement"], model.counts_)
-
-
-@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("n_groups", [2, 5])
 def test_refined_cells_are_within_one_row_of_proportional(seed, n_groups):
     X, group = mixture(seed, n_groups=n_groups)
@@ -137,14 +125,6 @@ def test_a_lower_threshold_buys_a_lower_cost():
     assert costs[0.0] < costs[0.5] < costs[1.0]
 
 
-def test_threshold_one_leaves_relaxation_out():
-    X, group = mixture(2)
-    model = FairnessFirstClustering(4, balance_threshold=1.0, random_state=0)
-    model.fit(X, sensitive_features=group)
-    assert len(model.stage_costs_["relaxation"]) == 1
-    assert_array_equal(model.stage_counts_["relaxation"], model.stage_counts_["refinement"])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_one_group_is_kmeans_and_refinement_does_nothing(seed):
     X, _ = mixture(seed)
@@ -185,9 +165,10 @@ def test_swap_change_is_the_difference_of_the_costs(seed):
     partner = np.flatnonzero(labels == b)[0]
     centers = rows.centers(labels)
     totals = rows.masses(labels).sum(axis=1)
+    weight, other = rows.weights[0], rows.weights[partner]
     change, _ = swap_change(
-        rows.X[0], rows.X[partner], rows.weights[0], rows.weights[partner],
-        centers[a], centers[b], totals[a], totals[b],
+        rows.X[0], rows.X[partner], weight, other, centers[a], centers[b],
+        totals[a] - weight + other, totals[b] - other + weight,
     )  # fmt: skip
     swapped = labels.copy()
     swapped[0], swapped[partner] = b, a
@@ -249,17 +230,6 @@ def test_weighted_swaps_never_lower_the_balance(seed):
     assert rows.cost(labels) <= cost
 
 
-def test_merge_cost_is_the_rise_of_the_cost():
-    rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(5, 2)), rng.normal(3, 1, size=(7, 2))
-    rise = sse(np.r_[A, B], np.zeros(12)) - sse(A, np.zeros(5)) - sse(B, np.zeros(7))
-    costs = _merge_costs(
-        np.array([A.mean(axis=0), [9.0, 9.0]]), np.array([5.0, 0.0]),
-        np.array([B.mean(axis=0), [1.0, 1.0]]), np.array([7.0, 0.0]),
-    )  # fmt: skip
-    assert_allclose(costs, [[rise, 0.0], [0.0, 0.0]])
-
-
 @given(seed=st.integers(0, 10**6))
 @settings(deadline=None)
 def test_viable_sizes_leave_room_for_every_group_that_can_be_everywhere(seed):
@@ -279,22 +249,6 @@ def test_viable_sizes_leave_room_for_every_group_that_can_be_everywhere(seed):
 
 
 # Invariances.
-
-
-def test_names_of_the_groups_do_not_matter():
-    X, group = mixture(7)
-    model = FairnessFirstClustering(3, random_state=0)
-    plain = model.fit_predict(X, sensitive_features=group)
-    renamed = np.array(["z", "a", "m"])[group]
-    assert_array_equal(model.fit_predict(X, sensitive_features=renamed), plain)
-
-
-@pytest.mark.parametrize("scale", [2.0**-300, 2.0**300])
-def test_units_do_not_matter(scale):
-    X, group = mixture(8)
-    model = FairnessFirstClustering(3, random_state=0)
-    plain = model.fit_predict(X, sensitive_features=group)
-    assert_array_equal(model.fit_predict(X * scale, sensitive_features=group), plain)
 
 
 def test_equal_weights_are_no_weights():
@@ -318,14 +272,6 @@ def test_rows_without_weight_change_nothing_for_the_others():
     assert_array_equal(labels[kept], alone)
 
 
-def test_the_same_seed_gives_the_same_result_and_models_can_be_pickled():
-    X, group = mixture(9)
-    first = FairnessFirstClustering(4, random_state=3).fit(X, sensitive_features=group)
-    again = FairnessFirstClustering(4, random_state=3).fit(X, sensitive_features=group)
-    assert_array_equal(first.labels_, again.labels_)
-    assert_array_equal(pickle.loads(pickle.dumps(first)).labels_, first.labels_)
-
-
 # Edges, and what is said about them.
 
 
@@ -336,22 +282,6 @@ def test_a_far_outlier_does_not_become_a_cluster_without_a_group():
     assert model.fit(X, sensitive_features=group).balance_ > 0
 
 
-def test_all_rows_equal_gives_fair_clusters():
-    model = FairnessFirstClustering(3, random_state=0)
-    model.fit(np.ones((30, 2)), sensitive_features=np.arange(30) % 2)
-    assert (model.counts_ > 0).all()
-    assert model.inertia_ == 0
-
-
-def test_a_group_with_fewer_rows_than_clusters_warns():
-    X, _ = mixture(0)
-    group = np.where(np.arange(len(X)) < 3, "few", "many")
-    model = FairnessFirstClustering(4, random_state=0)
-    with pytest.warns(FairnessWarning, match="the smallest, 'few', has 3"):
-        model.fit(X, sensitive_features=group)
-    assert len(np.unique(model.labels_)) == 4
-
-
 def test_a_group_missing_for_want_of_room_warns():
     X, _ = mixture(0, n=10)
     group = np.array([0] * 5 + [1] * 5)
@@ -359,14 +289,6 @@ def test_a_group_missing_for_want_of_room_warns():
     model = FairnessFirstClustering(5, random_state=0)
     with pytest.warns(FairnessWarning, match="The balance is 0"):
         model.fit(X, sensitive_features=group, sample_weight=weights)
-
-
-def test_as_many_clusters_as_rows_gives_singletons():
-    X, group = mixture(0, n=6)
-    with pytest.warns(FairnessWarning, match="fewer rows than n_clusters=6"):
-        model = FairnessFirstClustering(6).fit(X, sensitive_features=group)
-    assert_array_equal(np.sort(model.labels_), np.arange(6))
-    assert model.inertia_ == 0
 
 
 def test_groups_of_one_row_are_spread_over_the_clusters():
@@ -393,7 +315,6 @@ def test_an_interrupted_search_warns():
         ({"n_init": 0}, "'n_init' parameter"),
         ({"max_refine_iter": 0}, "'max_refine_iter' parameter"),
         ({"max_sweeps": 0}, "'max_sweeps' parameter"),
-        ({"n_clusters": 21}, "n_samples=20 should be >= n_clusters=21"),
     ],
 )
 def test_bad_parameters_are_refused(params, match):

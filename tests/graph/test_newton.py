@@ -54,10 +54,9 @@ class Case:
 
     def anchor_weights(self, result):
         """Z at the result's multipliers."""
-        solver = RowSolver(self.problem)
         allowed = allowed_anchors(self.problem, self.targets)
         (block,) = self.rows().blocks()
-        return solver.at(result.multipliers, allowed).weights(block)
+        return RowSolver(self.problem, result.multipliers, allowed).weights(block)
 
     def objective(self, Z):
         return ((self.X - Z @ self.H) ** 2).sum() + self.alpha * (Z**2).sum()
@@ -217,10 +216,9 @@ def test_objective_and_gap_are_those_of_the_weights():
 
 def test_targets_that_rows_meet_by_themselves_need_no_prices():
     case = Case(5, alpha=0.5)
-    free = RowSolver(case.problem)
     (block,) = case.rows().blocks()
     everyone = np.ones((case.h, case.m), dtype=bool)
-    Z = free.at(np.zeros((case.c, case.h)), everyone).weights(block)
+    Z = RowSolver(case.problem, np.zeros((case.c, case.h)), everyone).weights(block)
     case.targets = case.cell_mass(Z @ np.eye(case.c)[case.labels])
     result = case.solve()
     assert result.n_iter == 1
@@ -344,7 +342,7 @@ def test_sufficient_multipliers_do_without_the_mask(with_zero_targets):
     assert_array_equal(multipliers[wanted], result.multipliers[wanted])
     (block,) = case.rows().blocks()
     everything = np.ones((case.h, case.m), dtype=bool)
-    Z = RowSolver(case.problem).at(multipliers, everything).weights(block)
+    Z = RowSolver(case.problem, multipliers, everything).weights(block)
     assert_allclose(Z @ np.eye(case.c)[case.labels], result.soft_labels, atol=1e-9)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairanchor.graph import AnchorGraphProblem, NewtonSolver
+from fairanchor.graph import AnchorGraphProblem, GraphResult, NewtonSolver
 from fairanchor.graph._problem import LARGEST_ALPHA, SMALLEST_ALPHA
-from fairanchor.graph._result import GraphResult
 from fairanchor.rows import MemoryRows
 
 
@@ -26,17 +25,6 @@ def test_attributes_are_measured_from_the_mean_of_the_anchors(anchors):
     products = [[(x - mean) @ (h - mean) for h in anchors] for x in X]
     assert_allclose(problem.products(X), products, atol=1e-14)
     assert_array_equal(problem.anchors_per_cluster, [3, 2, 1])
-
-
-def test_half_prices_are_those_of_each_anchors_cluster(anchors):
-    problem = AnchorGraphProblem(anchors, [0, 1, 2, 0, 1, 0], 3, 1.0)
-    multipliers = np.array([[2.0, -2.0], [4.0, 6.0], [0.0, 8.0]])
-    allowed = np.ones((2, 6), dtype=bool)
-    half_prices = problem.half_prices(multipliers, allowed)
-    assert_array_equal(half_prices, [[1, 2, 0, 1, 2, 1], [-1, 3, 4, -1, 3, -1]])
-    allowed[0, 2] = False
-    assert problem.half_prices(multipliers, allowed)[0, 2] == np.inf
-    assert half_prices.flags.c_contiguous
 
 
 @pytest.mark.parametrize("shift", [1e3, -1e6])

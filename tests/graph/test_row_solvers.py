@@ -27,21 +27,22 @@ def solve(X, H, alpha, labels=None, multipliers=None, allowed=None):
     multipliers = np.zeros((n_clusters, 1)) if multipliers is None else multipliers
     allowed = np.ones((1, m), dtype=bool) if allowed is None else allowed
     problem = AnchorGraphProblem(H, labels, n_clusters, alpha)
-    return weights(RowSolver(problem), one_group(X), multipliers, allowed)
+    return weights(problem, one_group(X), multipliers, allowed)
 
 
-def weights(row_solver, rows, multipliers, allowed):
-    return np.concatenate([row_solver.at(multipliers, allowed).weights(b) for b in rows.blocks()])
+def weights(problem, rows, multipliers, allowed):
+    solver = RowSolver(problem, multipliers, allowed)
+    return np.concatenate([solver.weights(block) for block in rows.blocks()])
 
 
-def sweep(row_solver, rows, multipliers, allowed):
+def sweep(problem, rows, multipliers, allowed):
     """Soft labels, and the sums that the dual method uses."""
     active = np.ones(rows.n_groups, dtype=bool)
     soft_labels = np.empty((rows.n_rows, len(multipliers)))
 
     def kernel(block):
         own = soft_labels[block.start : block.stop]
-        return row_solver.at(multipliers, allowed).sweep(block, active, own)
+        return RowSolver(problem, multipliers, allowed).sweep(block, active, own)
 
     return soft_labels, *rows.sum(kernel)
 
@@ -250,13 +251,12 @@ def test_rows_are_on_the_simplex_and_optimal(kind, seed):
     for alpha in 10.0 ** np.array([-8.0, -4.0, -2.0, 0.0, 2.0, 6.0]) * (mean_square or 1.0):
         problem = AnchorGraphProblem(H, labels, labels.max() + 1, alpha)
         multipliers = rng.normal(size=(problem.n_clusters, 3)) * alpha
-        row_solver = RowSolver(problem)
-        Z = weights(row_solver, rows, multipliers, allowed)
+        Z = weights(problem, rows, multipliers, allowed)
         assert Z.min() >= 0
         assert_allclose(Z.sum(axis=1), 1.0, atol=1e-12)
         assert np.all(Z[~allowed[rows.group_codes]] == 0)
         assert relative_violation(problem, rows, Z, multipliers, allowed) < 1e-10
-        assert sweep(row_solver, rows, multipliers, allowed)[4][1] == 0  # all rows solved
+        assert sweep(problem, rows, multipliers, allowed)[4][1] == 0  # all rows solved
 
 
 def test_weights_do_not_change_when_all_is_scaled_by_a_power_of_two():
@@ -276,9 +276,8 @@ def test_sums_of_a_sweep_are_those_of_its_weights(alpha):
     rows, H, labels, allowed, rng = random_problem(4)
     problem = AnchorGraphProblem(H, labels, labels.max() + 1, alpha)
     multipliers = rng.normal(size=(problem.n_clusters, 3))
-    row_solver = RowSolver(problem)
-    Z = weights(row_solver, rows, multipliers, allowed)
-    soft_labels, mass, _, value, counts = sweep(row_solver, rows, multipliers, allowed)
+    Z = weights(problem, rows, multipliers, allowed)
+    soft_labels, mass, _, value, counts = sweep(problem, rows, multipliers, allowed)
     assert_allclose(soft_labels, Z @ np.eye(problem.n_clusters)[labels], atol=1e-13)
     prices = multipliers[labels].T[rows.group_codes]
     # ||x - H'z||^2 - ||x||^2, measured from the centre of the anchors.
@@ -300,15 +299,14 @@ def test_curvature_is_minus_twice_the_derivative_of_the_mass(alpha, masked):
     allowed = allowed if masked else np.ones_like(allowed)
     problem = AnchorGraphProblem(H, labels, labels.max() + 1, alpha)
     multipliers = rng.normal(size=(problem.n_clusters, 3))
-    row_solver = RowSolver(problem)
-    curvature = sweep(row_solver, rows, multipliers, allowed)[2]
+    curvature = sweep(problem, rows, multipliers, allowed)[2]
     step = 1e-6 * alpha
     for l in range(problem.n_clusters):
         for r in range(3):
             moved = np.zeros_like(multipliers)
             moved[l, r] = step
-            above = sweep(row_solver, rows, multipliers + moved, allowed)[1]
-            below = sweep(row_solver, rows, multipliers - moved, allowed)[1]
+            above = sweep(problem, rows, multipliers + moved, allowed)[1]
+            below = sweep(problem, rows, multipliers - moved, allowed)[1]
             derivative = (above - below) / (2 * step)
             expected = np.zeros_like(derivative)
             expected[:, r] = -0.5 * curvature[r, l]
@@ -319,12 +317,11 @@ def test_rows_of_inactive_groups_are_left_alone():
     rows, H, labels, allowed, rng = random_problem(6)
     problem = AnchorGraphProblem(H, labels, labels.max() + 1, 1.0)
     multipliers = rng.normal(size=(problem.n_clusters, 3))
-    row_solver = RowSolver(problem)
-    expected, mass, curvature, value, _ = sweep(row_solver, rows, multipliers, allowed)
+    expected, mass, curvature, value, _ = sweep(problem, rows, multipliers, allowed)
     (block,) = rows.blocks()
     soft_labels = np.full((rows.n_rows, problem.n_clusters), 7.0)
     active = np.array([False, True, False])
-    sums = row_solver.at(multipliers, allowed).sweep(block, active, soft_labels)
+    sums = RowSolver(problem, multipliers, allowed).sweep(block, active, soft_labels)
     own = rows.group_codes == 1
     assert np.all(soft_labels[~own] == 7.0)
     assert_array_equal(soft_labels[own], expected[own])
@@ -345,7 +342,7 @@ def test_rows_are_optimal_for_small_and_large_supports(alpha, shape):
     problem = AnchorGraphProblem(X[:m], np.arange(m) % 3, 3, alpha)
     rows, multipliers = one_group(X), rng.normal(size=(3, 1)) * alpha
     allowed = np.ones((1, m), dtype=bool)
-    Z = weights(RowSolver(problem), rows, multipliers, allowed)
+    Z = weights(problem, rows, multipliers, allowed)
     assert relative_violation(problem, rows, Z, multipliers, allowed) < 1e-12
 
 
@@ -365,7 +362,7 @@ def test_features_of_large_scale_cost_no_digits(scale, alpha):
     mean_square = ((X[:60] - X[:60].mean(axis=0)) ** 2).sum() / 60
     problem = AnchorGraphProblem(X[:60], np.arange(60) % 3, 3, max(alpha, 1e-10 * mean_square))
     multipliers = problem.alpha * rng.normal(size=(3, 1))
-    Z = weights(RowSolver(problem), one_group(X), multipliers, np.ones((1, 60), dtype=bool))
+    Z = weights(problem, one_group(X), multipliers, np.ones((1, 60), dtype=bool))
     excess = excess_of_gradients(problem, X, Z, multipliers)
     assert_allclose(Z.sum(axis=1), 1.0, rtol=1e-12)
     assert Z.min() >= 0.0
@@ -383,7 +380,7 @@ def test_a_feature_that_dwarfs_the_others_costs_no_digits(scales, seed):
     problem = AnchorGraphProblem(H, labels, 3, 2e-10 * H.var(axis=0).sum())
     multipliers = 0.01 * problem.alpha * rng.normal(size=(3, 1))
     allowed = np.ones((1, 60), dtype=bool)
-    Z = weights(RowSolver(problem), one_group(X), multipliers, allowed)
+    Z = weights(problem, one_group(X), multipliers, allowed)
     # Optimality: the gradient is constant on the support, nowhere below.
     excess = excess_of_gradients(problem, X, Z, multipliers)
     assert_allclose(Z.sum(axis=1), 1.0, rtol=1e-12)

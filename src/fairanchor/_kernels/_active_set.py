@@ -5,7 +5,7 @@ Each row solves a small quadratic program that shares its matrix with all others
     minimise  1/2 z'Qz + b'z   over the simplex,  Q = HH' + alpha I
 
 K is the inverse of the matrix [[0, 1'], [1, Q_SS]] of the equality-constrained problem on
-the support S. Adding and dropping an anchor are rank-one updates of K (`_support_inverse`). Where
+the support S. Adding and dropping an anchor are rank-one updates of K. Where
 anchors nearly lie in a line or plane and the ridge is small, updates lose their digits, and K is
 computed anew. A row with s of the m anchors in its support takes about s steps of m * s
 operations.
@@ -15,13 +15,14 @@ import numpy as np
 from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
-from fairanchor._kernels._support_inverse import SMALL_PIVOT, enter, leave, renew
 
 # How often a row whose K has lost them gets a new one, and what is then exact: in weight, but not
 # less than rounding errors are, relative to the terms of a gradient.
 MOST_RENEWALS = 20
 EXACT_WEIGHT = 1e-4
 ROUNDING = 2e-15
+# Below, the support nearly contains the anchor: K's updates have lost the digits of the rest.
+SMALL_PIVOT = 1e-5
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -65,29 +66,12 @@ def _gradient(b, Q, support, size, z, gradient):
 
 @njit(nogil=True, cache=NUMBA_CACHE)
 def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column):
-    """Solve one row's program.
+    """Solve one row's program: size of the support, multiplier, and whether it was solved.
 
-    Parameters
-    ----------
-    b : ndarray of shape (n_anchors,)
-        Linear term; infinite for an anchor that may not carry weight.
-    Q : ndarray of shape (n_anchors, n_anchors)
-    alpha : float
-        The ridge that is in Q.
-    tolerance : float
-        A reduced gradient above minus this, relative to the terms it is made of, is
-        non-negative.
-    support, z, K, gradient, residual, u, column : ndarrays
-        Work space; ``support[:size]`` and ``z[:size]`` hold the solution, K its inverse.
-
-    Returns
-    -------
-    size : int
-        Size of the support.
-    multiplier : float
-        The gradient's common value on the support.
-    solved : bool
-        False if the limit of steps was reached.
+    The linear term b is infinite for an anchor that may not carry weight. A reduced gradient
+    above minus ``tolerance``, relative to the terms it is made of, is non-negative. After it,
+    ``support[:size]`` and ``z[:size]`` hold the solution and K its inverse; the multiplier is the
+    gradient's common value there. The other arrays are work space.
     """
     m = b.shape[0]
     first = _best_vertex(b, Q)
@@ -232,9 +216,9 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
 def _add_curvature(w, size, support, K, anchor_labels, curvature):
     """Add ``w L'KL`` without the row and column of the multiplier."""
     for a in range(size):
-        row, own = K[a + 1], curvature[anchor_labels[support[a]]]
+        row, target = K[a + 1], curvature[anchor_labels[support[a]]]
         for c in range(size):
-            own[anchor_labels[support[c]]] += w * row[c + 1]
+            target[anchor_labels[support[c]]] += w * row[c + 1]
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -260,7 +244,7 @@ def _add_row(
 @njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
     products, group_codes, weights, active, Q, alpha, half_prices, anchor_labels, tolerance,
-    soft_labels, mass, curvature, value,
+    soft_labels, mass, curvature, value, Z,
 ):  # fmt: skip
     """Solve the rows of a block, and sum what the dual's Newton method needs.
 
@@ -280,6 +264,8 @@ def sweep(
         Incremented by minus twice the derivative of the mass by the multipliers.
     value : ndarray of shape (n_groups,)
         Incremented by the optimal values of the rows.
+    Z : ndarray of shape (n_rows, n_anchors) or (0, n_anchors)
+        Incremented by the weights of the rows, unless it has none.
 
     Returns
     -------
@@ -305,6 +291,9 @@ def sweep(
         )
         total_support += size
         n_unsolved += not solved
+        if Z.shape[0] > 0:
+            for a in range(size):
+                Z[i, support[a]] += z[a]
         _add_row(
             weights[i], r, b, size, multiplier, support, z, K, anchor_labels, soft_labels[i],
             mass, curvature, value,
@@ -312,22 +301,133 @@ def sweep(
     return total_support, n_unsolved
 
 
+# The inverse K, in the first ``size + 1`` rows and columns of an array.
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _border(j, size, Q, support, K, u, column):
+    """Write u = K (1, Q_Sj), what the support gives up for anchor j; return the pivot."""
+    n = size + 1
+    row = Q[j]
+    column[0] = 1.0
+    for a in range(size):
+        column[a + 1] = row[support[a]]
+    for p in range(n):
+        u[p] = 0.0
+    # K is symmetric: two of its rows at a time, as long sums of short vectors.
+    for a in range(0, n - 1, 2):
+        first, second = K[a], K[a + 1]
+        x, y = column[a], column[a + 1]
+        for p in range(n):
+            u[p] += x * first[p] + y * second[p]
+    if n % 2:
+        first, x = K[size], column[size]
+        for p in range(n):
+            u[p] += x * first[p]
+    return _pivot(j, n, Q, u, column)
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _pivot(j, n, Q, u, column):
+    pivot = Q[j, j]
+    for p in range(n):
+        pivot -= column[p] * u[p]
+    return pivot
+
+
 @njit(nogil=True, cache=NUMBA_CACHE)
-def weights_of_rows(products, group_codes, Q, alpha, half_prices, tolerance, Z):
-    """Write the anchor weights of each row of a block."""
-    m = Q.shape[0]
-    support = np.empty(m + 1, dtype=np.int64)
-    z, b = np.empty(m + 1), np.empty(m)
-    gradient, residual = np.empty(m + 2), np.empty(m + 1)
-    u, column = np.empty(m + 2), np.empty(m + 2)
-    K = np.empty((m + 2, m + 2))
-    for i in range(products.shape[0]):
-        r = group_codes[i]
-        for j in range(m):
-            b[j] = half_prices[r, j] - products[i, j]
-            Z[i, j] = 0.0
-        size, _, _ = _solve_row(
-            b, Q, alpha, tolerance, support, z, K, gradient, residual, u, column
-        )
-        for a in range(size):
-            Z[i, support[a]] = z[a]
+def _ridge_of_pivot(size, alpha, u):
+    """The ridge's part of a pivot: that of the anchor, and of what the support gives up."""
+    total = 1.0
+    for a in range(1, size + 1):
+        total += u[a] * u[a]
+    return alpha * total
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def _refine_border(size, Q, support, K, u, column, work):
+    """Correct u, the solution for the border of an anchor, by its residual."""
+    work[0] = 1.0
+    for a in range(1, size + 1):
+        work[0] -= u[a]
+    for p in range(1, size + 1):
+        row = Q[support[p - 1]]
+        total = column[p] - u[0]
+        for a in range(1, size + 1):
+            total -= row[support[a - 1]] * u[a]
+        work[p] = total
+    for p in range(size + 1):
+        for a in range(size + 1):
+            u[p] += K[p, a] * work[a]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def _extend(j, size, support, K, u, pivot):
+    """Border K with anchor j."""
+    n = size + 1
+    last = K[n]
+    for p in range(n):
+        row = K[p]
+        scaled = u[p] / pivot
+        for q in range(n):
+            row[q] += scaled * u[q]
+        row[n] = -scaled
+        last[p] = -scaled
+    last[n] = 1.0 / pivot
+    support[size] = j
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def enter(j, size, Q, alpha, support, K, u, column, work):
+    """Border K with anchor j; u is what the support gives up for it. Returns the pivot."""
+    pivot = _border(j, size, Q, support, K, u, column)
+    if pivot < SMALL_PIVOT * Q[j, j]:
+        for _ in range(2):
+            _refine_border(size, Q, support, K, u, column, work)
+        # The pivot is a squared distance and this: less, even zero, is what rounding left of it.
+        pivot = max(_pivot(j, size + 1, Q, u, column), _ridge_of_pivot(size, alpha, u))
+    _extend(j, size, support, K, u, pivot)
+    return pivot
+
+
+@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
+def leave(k, size, support, z, K, u):
+    """Take the anchor at position k out of K; the last one moves to its place."""
+    last = size
+    p = k + 1
+    if p != last:
+        for q in range(size + 1):
+            K[p, q], K[last, q] = K[last, q], K[p, q]
+        for q in range(size + 1):
+            K[q, p], K[q, last] = K[q, last], K[q, p]
+        support[k] = support[size - 1]
+        z[k] = z[size - 1]
+    pivot = K[last, last]
+    for q in range(size):
+        u[q] = K[q, last]
+    for p in range(size):
+        row = K[p]
+        scaled = u[p] / pivot
+        for q in range(size):
+            row[q] -= scaled * u[q]
+
+
+@njit(nogil=True, cache=NUMBA_CACHE)
+def renew(size, Q, support, K):
+    """Compute K from its definition instead of by updates."""
+    n = size + 1
+    unit = 0.0  # of Q: the border must be of its size for the elimination to be stable
+    for a in range(size):
+        unit = max(unit, Q[support[a], support[a]])
+    bordered = np.zeros((n, n))
+    for a in range(size):
+        bordered[0, a + 1] = bordered[a + 1, 0] = unit
+        for c in range(size):
+            bordered[a + 1, c + 1] = Q[support[a], support[c]]
+    inverse = np.linalg.inv(bordered)
+    for p in range(n):
+        for q in range(n):
+            K[p, q] = 0.5 * (inverse[p, q] + inverse[q, p])
+    for p in range(n):
+        K[p, 0] *= unit
+        K[0, p] *= unit

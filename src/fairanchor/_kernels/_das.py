@@ -3,10 +3,10 @@
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import LEAN
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def select_by_decay(scores, n_selected, selected):
     """Pick rows by the largest score; after each pick scores decay by ``s <- s (1 - s)``.
 

@@ -1,230 +1,131 @@
-"""Kernels of the fairlet decompositions and of the clustering of their representatives."""
+"""Kernels of fairlets: a quadtree in which rows are matched to hubs, and swaps of medoids.
+
+The tree halves one coordinate at a time, so its nodes include those of the usual quadtree
+and every inner node has two children, whatever the number of features. Nodes with all rows on
+one side of a cut are skipped: at most ``2 n_rows - 1`` nodes are left. Nodes are numbered in
+the order of creation, hence parents come before children, and loops replace recursion.
+"""
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
-
-# How a hub was reached on a shortest path, where no row is the predecessor.
-_THROUGH_SPARE = -2
+from fairanchor._kernels import INNER, LEAN
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def assign_to_hubs(cost, least, most, bottleneck):
-    """Exact transport of every row of ``cost`` to one hub, each hub taking ``least`` to ``most``.
-
-    Successive shortest paths, one inserted row at a time. A hub's first ``least`` units leave
-    it for the sink directly, further ones through the node *spare*, which passes
-    ``n_rows - least * n_hubs`` units on: so all hubs are full enough exactly when all rows
-    are inserted, and no large constant is needed to enforce the lower bound.
-
-    Parameters
-    ----------
-    cost : ndarray of shape (n_rows, n_hubs)
-        Infinity forbids a pair.
-    least, most : int
-        ``least * n_hubs <= n_rows <= most * n_hubs``.
-    bottleneck : bool
-        Minimise the largest cost of a used pair instead of the sum.
+@njit(**LEAN)
+def build_tree(cells):
+    """Compressed binary quadtree.
 
     Returns
     -------
-    hub : ndarray of shape (n_rows,), dtype int64
-        All -1 when forbidden pairs leave no assignment.
+    order : ndarray of shape (n_rows,)
+        Rows in the order of the leaves.
+    spans : ndarray of shape (n_nodes, 2)
+        ``order[spans[v, 0]:spans[v, 1]]`` are the rows of node v.
+    children : ndarray of shape (n_nodes, 2)
+        Nodes, or -1 in a leaf.
     """
-    n_rows, n_hubs = cost.shape
-    hub = np.full(n_rows, -1, dtype=np.int64)
-    members = (np.full(n_hubs, -1, dtype=np.int64), np.full(n_rows, -1, dtype=np.int64))
-    # Units each hub sends directly and through spare; the last entry counts those of spare.
-    used = (np.zeros(n_hubs + 1, dtype=np.int64), np.zeros(n_hubs + 1, dtype=np.int64))
-    limits = (least, most - least, n_rows - least * n_hubs)
-    potential = np.zeros(n_hubs + 2)
-    worst = _least_bottleneck(cost) if bottleneck else -np.inf
-    for row in range(n_rows):
-        length, settled, before = _shortest_path(
-            cost, row, members, used, limits, potential, bottleneck, worst
-        )
-        sink = length[n_hubs + 1]
-        if not np.isfinite(sink):
-            hub[:] = -1
-            return hub
-        if bottleneck:
-            worst = max(worst, sink)
-        else:
-            for node in range(n_hubs + 1):
-                if settled[node]:
-                    potential[node] += length[node] - sink
-        _augment(before, row, hub, members, used)
-    return hub
+    n_rows = len(cells)
+    order = np.arange(n_rows)
+    buffer = np.empty(n_rows, dtype=np.int64)
+    spans = np.zeros((2 * n_rows, 2), dtype=np.int64)
+    children = np.full((2 * n_rows, 2), -1, dtype=np.int64)
+    spans[0, 1] = n_rows
+    n_nodes = 1
+    node = 0
+    while node < n_nodes:
+        start, stop = spans[node]
+        feature, bit = _first_cut(cells, order[start:stop])
+        if bit > 0:
+            middle = _partition(cells, order, buffer, start, stop, feature, bit)
+            spans[n_nodes] = start, middle
+            spans[n_nodes + 1] = middle, stop
+            children[node] = n_nodes, n_nodes + 1
+            n_nodes += 2
+        node += 1
+    return order, spans[:n_nodes], children[:n_nodes]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _least_bottleneck(cost):
-    """No assignment is better than the nearest hub of every row and nearest row of every hub."""
-    worst = 0.0
-    nearest = np.full(cost.shape[1], np.inf)
-    for row in range(cost.shape[0]):
-        worst = max(worst, cost[row].min())
-        nearest = np.minimum(nearest, cost[row])
-    return max(worst, nearest.max())
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _shortest_path(cost, row, members, used, limits, potential, bottleneck, worst):
-    """Dijkstra from an inserted row over hubs, spare (n_hubs) and sink (n_hubs + 1)."""
-    n_hubs = cost.shape[1]
-    spare, sink = n_hubs, n_hubs + 1
-    length = np.full(n_hubs + 2, np.inf)
-    settled = np.zeros(n_hubs + 2, dtype=np.bool_)
-    before = np.full(n_hubs + 2, -1, dtype=np.int64)
-    for h in range(n_hubs):
-        start = max(cost[row, h], worst) if bottleneck else cost[row, h] - potential[h]
-        _reach_hub(h, start, row, length, before, used, limits, potential)
-    while True:
-        node = _next_node(length, settled)
-        if node == sink or length[sink] <= length[node]:
-            return length, settled, before
-        settled[node] = True
-        here = length[node]
-        if node == spare:
-            for h in range(n_hubs):
-                if used[1][h] > 0 and not settled[h]:
-                    there = max(here, here + potential[spare] - potential[h])
-                    _reach_hub(h, there, _THROUGH_SPARE, length, before, used, limits, potential)
-            continue
-        member = members[0][node]
-        while member >= 0 and length[sink] > here:
-            offset = here + potential[node] - cost[member, node]
-            for h in range(n_hubs):
-                # Reduced costs are non-negative: rounding must not shorten a path.
-                change = cost[member, h] if bottleneck else offset + cost[member, h] - potential[h]
-                there = max(here, change)
-                if there < length[h] and not settled[h]:
-                    _reach_hub(h, there, member, length, before, used, limits, potential)
-            member = members[1][member]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _next_node(length, settled):
-    """The open node with the shortest path; the sink when there is no open hub left."""
-    nearest = len(length) - 1
-    for node in range(len(length) - 1):
-        if not settled[node] and length[node] < length[nearest]:
-            nearest = node
-    return nearest
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _reach_hub(hub, there, source, length, before, used, limits, potential):
-    """Note a shorter path to a hub, and at once what it opens: spare and the sink.
-
-    Seeing the sink early ends the search before ties are expanded.
-    """
-    if not there < length[hub]:
-        return
-    length[hub] = there
-    before[hub] = source
-    spare, sink = len(length) - 2, len(length) - 1
-    if used[0][hub] < limits[0]:
-        end = max(there, there + potential[hub])
-        if end < length[sink]:
-            length[sink] = end
-            before[sink] = hub
-    if used[1][hub] < limits[1]:
-        middle = max(there, there + potential[hub] - potential[spare])
-        if middle < length[spare]:
-            length[spare] = middle
-            before[spare] = hub
-            end = max(middle, middle + potential[spare])
-            if used[1][spare] < limits[2] and end < length[sink]:
-                length[sink] = end
-                before[sink] = spare
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _augment(before, row, hub, members, used):
-    """Send one unit along the path that ends in the sink."""
-    first, following = members
-    direct, spared = used
-    spare = len(first)
-    node = before[spare + 1]
-    if node == spare:
-        spared[spare] += 1
-    else:
-        direct[node] += 1
-    while True:
-        if node == spare:
-            node = before[spare]
-            spared[node] += 1
-        mover = before[node]
-        if mover == _THROUGH_SPARE:
-            spared[node] -= 1
-            node = spare
-            continue
-        old = hub[mover]
-        if old >= 0:
-            _unlink(first, following, old, mover)
-        following[mover] = first[node]
-        first[node] = mover
-        hub[mover] = node
-        if mover == row:
-            return
-        node = old
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _unlink(first, following, hub, row):
-    """Remove a row from a hub's linked list."""
-    if first[hub] == row:
-        first[hub] = following[row]
-        return
-    current = first[hub]
-    while following[current] != row:
-        current = following[current]
-    following[current] = following[row]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def fairlet_medoids(X, members, starts, worst_case, exact_size):
-    """Row with the smallest sum (or largest value) of distances to its fairlet.
-
-    ``members[starts[f]:starts[f + 1]]`` are the rows of fairlet f, ascending. A fairlet with
-    more than ``exact_size`` rows takes the row nearest to its mean, to stay linear.
-    """
-    n_fairlets, n_features = len(starts) - 1, X.shape[1]
-    medoids = np.empty(n_fairlets, dtype=np.int64)
-    mean = np.empty(n_features)
-    for f in range(n_fairlets):
-        rows = members[starts[f] : starts[f + 1]]
-        exact = len(rows) <= exact_size
-        if not exact:
-            mean[:] = 0.0
-            for i in rows:
-                mean += X[i] / len(rows)
-        smallest = np.inf
+@njit(**INNER)
+def _first_cut(cells, rows):
+    """Feature and value of the highest bit in which the rows differ; bit 0 if in none."""
+    feature, highest = 0, 0
+    if len(rows) == 1:
+        return feature, highest
+    for j in range(cells.shape[1]):
+        differs = 0
         for i in rows:
-            if exact:
-                score = _spread(X, i, rows, worst_case)
+            differs |= cells[i, j] ^ cells[rows[0], j]
+        # True exactly when the highest bit of `differs` is above that of `highest`.
+        if highest < differs and highest < (highest ^ differs):
+            feature, highest = j, differs
+    bit = 0
+    if highest > 0:
+        bit = 1
+        while bit <= highest >> 1:
+            bit <<= 1
+    return feature, bit
+
+
+@njit(**INNER)
+def _partition(cells, order, buffer, start, stop, feature, bit):
+    """Stable partition of ``order[start:stop]`` by one bit, in place; returns the border."""
+    middle, n_right = start, 0
+    for position in range(start, stop):
+        row = order[position]
+        if cells[row, feature] & bit:
+            buffer[n_right] = row
+            n_right += 1
+        else:
+            order[middle] = row
+            middle += 1
+    order[middle:stop] = buffer[:n_right]
+    return middle
+
+
+@njit(**LEAN)
+def match_upwards(tree, post_order, kind, least, most, n_extra, hub_of_row):
+    """Match rows (kind 1) to hubs (kind 2) in the smallest boxes that hold both; in place.
+
+    ``tree`` is what `build_tree` returns. Every hub takes ``least`` rows, and up to ``most`` with
+    the ``n_extra`` that are left over. As the nodes come in post-order, the open rows and hubs of
+    a node are on top of the three stacks.
+    """
+    order, spans, children = tree
+    room = most - least
+    n = len(order)
+    open_rows, needing, roomy = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    n_open = n_needing = n_roomy = 0
+    still_needs = np.full(n, least, dtype=np.int64)
+    still_has = np.full(n, room, dtype=np.int64)
+    for node in post_order:
+        start, stop = spans[node]
+        if children[node, 0] < 0:
+            for position in range(start, stop):
+                if kind[order[position]] == 1:
+                    open_rows[n_open] = position
+                    n_open += 1
+                elif kind[order[position]] == 2:
+                    needing[n_needing] = roomy[n_roomy] = position
+                    n_needing += 1
+                    n_roomy += 1
+        while n_open and open_rows[n_open - 1] >= start:
+            if n_needing and needing[n_needing - 1] >= start:
+                hub = needing[n_needing - 1]
+                still_needs[hub] -= 1
+                n_needing -= still_needs[hub] == 0
+            elif n_extra and room and n_roomy and roomy[n_roomy - 1] >= start:
+                hub = roomy[n_roomy - 1]
+                still_has[hub] -= 1
+                n_roomy -= still_has[hub] == 0
+                n_extra -= 1
             else:
-                score = np.sqrt(((X[i] - mean) ** 2).sum())
-            if score < smallest:
-                smallest, medoids[f] = score, i
-    return medoids
+                break
+            n_open -= 1
+            hub_of_row[order[open_rows[n_open]]] = order[hub]
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _spread(X, center, rows, worst_case):
-    total = 0.0
-    for i in rows:
-        square = 0.0
-        for j in range(X.shape[1]):
-            square += (X[i, j] - X[center, j]) ** 2
-        distance = np.sqrt(square)
-        total = max(total, distance) if worst_case else total + distance
-    return total
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def swap_medoids(distance, weights, medoids, max_passes):
     """Improve medoids by single swaps until none lowers the cost; in place.
 
@@ -236,7 +137,7 @@ def swap_medoids(distance, weights, medoids, max_passes):
     cost : float
     n_passes : int
         Passes over all candidates; ``max_passes`` if the last one still found a swap.
-    settled : bool
+    is_final : bool
         Whether the last pass found no swap.
     """
     n = len(distance)
@@ -263,7 +164,7 @@ def swap_medoids(distance, weights, medoids, max_passes):
     return cost, max_passes, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _swap_changes(to_candidate, weights, nearest, first, second, medoids):
     """Change of the cost when the candidate replaces each of the medoids."""
     change = np.zeros(len(medoids))
@@ -277,7 +178,7 @@ def _swap_changes(to_candidate, weights, nearest, first, second, medoids):
     return change + shared
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _two_nearest(distance, weights, medoids, nearest, first, second):
     """Nearest and second nearest medoid of every point, in place; returns the cost."""
     cost = 0.0

@@ -1,71 +1,67 @@
 """Local search of fairness-first clustering: single moves, and swaps inside a group.
 
-``centers``, ``totals`` (weights of the clusters), ``sizes`` (their numbers of rows) and
-``masses`` (clusters x groups, in weight) always describe the current labels; the sweeps
-keep them up to date. The caller computes them anew before each sweep, so that rounding
-errors cannot pile up.
+A sweep keeps its `State` up to date. The caller computes it anew before each sweep, so that
+rounding errors cannot accumulate.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 #: A gain must exceed this share of the terms it is the difference of.
 RELATIVE_NOISE = 1e-12
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def best_move_changes(distances, weights, labels, totals, sizes):
-    """Change of the cost by each row's best single move; 0 where none lowers it."""
-    changes = np.zeros(len(labels))
-    for i in range(len(labels)):
-        origin = labels[i]
-        if sizes[origin] == 1:
-            continue
-        leaving = _leaving(distances[i, origin], weights[i], totals[origin])
-        for l in range(distances.shape[1]):
-            if l != origin:
-                joining = _joining(distances[i, l], weights[i], totals[l])
-                changes[i] = min(changes[i], joining - leaving)
-    return changes
+class Rows(NamedTuple):
+    """Features, weight and group of each row."""
+
+    X: np.ndarray
+    weights: np.ndarray
+    codes: np.ndarray
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def relaxation_sweep(
-    order, X, weights, group_codes, least_balance, labels, centers, totals, sizes, masses
-):
+class State(NamedTuple):
+    """Labels, and what they imply: means, weights, numbers of rows and clusters × groups."""
+
+    labels: np.ndarray
+    centers: np.ndarray
+    totals: np.ndarray
+    sizes: np.ndarray
+    masses: np.ndarray
+
+
+@njit(**LEAN)
+def relaxation_sweep(order, rows, least_balance, state):
     """Visit rows in order; move each to the best cluster that fairness allows.
 
     A move is allowed if the two clusters concerned keep a balance of ``least_balance``,
-    or at least do not fall below the smaller balance they have now.
-
-    Returns
-    -------
-    n_moves : int
+    or at least do not fall below the smaller balance they have now. Returns the number of moves.
     """
-    n_clusters = len(totals)
+    labels, centers, totals, sizes, masses = state
     n_moves = 0
     for i in order:
-        origin, group, weight = labels[i], group_codes[i], weights[i]
+        x, weight, group, origin = rows.X[i], rows.weights[i], rows.codes[i], labels[i]
         if sizes[origin] == 1:
             continue
-        leaving = _leaving(_squared_distance(X[i], centers[origin]), weight, totals[origin])
+        leaving = _leaving(_squared_distance(x, centers[origin]), weight, totals[origin])
         best, target = -RELATIVE_NOISE * leaving, origin
-        for l in range(n_clusters):
+        for l in range(len(totals)):
             if l == origin:
                 continue
-            joining = _joining(_squared_distance(X[i], centers[l]), weight, totals[l])
+            joining = _joining(_squared_distance(x, centers[l]), weight, totals[l])
             if joining - leaving < best and _may_move(
                 masses, group, weight, origin, l, least_balance
             ):
                 best, target = joining - leaving, l
         if target == origin:
             continue
-        _shift_center(centers[origin], X[i], -weight, totals[origin] - weight)
-        _shift_center(centers[target], X[i], weight, totals[target] + weight)
+        for j in range(len(x)):
+            centers[origin, j] -= weight * (x[j] - centers[origin, j]) / (totals[origin] - weight)
+            centers[target, j] += weight * (x[j] - centers[target, j]) / (totals[target] + weight)
         _move_mass(masses, group, weight, origin, target)
         totals[origin] -= weight
         totals[target] += weight
@@ -76,62 +72,50 @@ def relaxation_sweep(
     return n_moves
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def improvement_sweep(
-    X, weights, group_codes, distances, members, starts, positions, labels, centers, totals, masses
-):
+@njit(**LEAN)
+def improvement_sweep(rows, distances, members, starts, state):
     """Swap pairs of rows of one group between two clusters where that lowers the cost.
 
-    Each row takes the first partner found. Blocks of partners that a lower bound on the
+    Each row takes the first partner that does. Blocks of partners that a lower bound on the
     change rules out are skipped; the bound uses the ``distances`` before the sweep, so that
     only a sweep without any swap proves that there is no improving pair.
 
     Parameters
     ----------
     members : ndarray of shape (n_rows,)
-        Rows sorted by group and cluster; a swap exchanges two entries.
+        Rows sorted by group and cluster.
     starts : ndarray of shape (n_groups, n_clusters + 1)
-        Block of each cell in ``members``; swaps leave it as it is.
-    positions : ndarray of shape (n_rows,)
-        Inverse of ``members``.
+        Block of each cell in ``members``.
 
     Returns
     -------
     n_swaps : int
     """
     n_rows, n_clusters = distances.shape
-    least, reach, heaviest = _partner_bounds(weights, distances, members, starts)
-    lightest = weights.min()
+    least, reach, heaviest = _partner_bounds(rows.weights, distances, members, starts)
+    lightest = rows.weights.min()
     n_swaps = 0
     for i in range(n_rows):
-        a, group, weight = labels[i], group_codes[i], weights[i]
+        a, group, weight = state.labels[i], rows.codes[i], rows.weights[i]
         for b in range(n_clusters):
             first, last = starts[group, b], starts[group, b + 1]
             if a == b or first == last:
                 continue
-            own = weight * (distances[i, b] - distances[i, a])
+            change = weight * (distances[i, b] - distances[i, a])
             in_a = reach[group, a, b] + weight * math.sqrt(distances[i, a])
             in_b = reach[group, b, b] + weight * math.sqrt(distances[i, b])
-            left_a = max(totals[a] - weight, 0.0) + lightest
-            left_b = max(totals[b] - heaviest[group, b], 0.0) + weight
+            left_a = max(state.totals[a] - weight, 0.0) + lightest
+            left_b = max(state.totals[b] - heaviest[group, b], 0.0) + weight
             slack = in_a * in_a / left_a + in_b * in_b / left_b
-            if own + least[group, a, b] >= slack:
+            if change + least[group, a, b] >= slack:
                 continue
-            partner = _first_partner(
-                i, a, b, own, slack, X, weights, distances, members[first:last],
-                centers, totals, masses, group,
-            )  # fmt: skip
-            if partner >= 0:
-                _swap(i, partner, a, b, group, X, weights, labels, centers, totals, masses)
-                here, there = positions[i], positions[partner]
-                members[here], members[there] = partner, i
-                positions[i], positions[partner] = there, here
+            if _swap_with_one_of(members[first:last], i, b, slack - change, rows, distances, state):
                 n_swaps += 1
                 break
     return n_swaps
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _partner_bounds(weights, distances, members, starts):
     """Per group and clusters a, b: what partners in b can contribute at best.
 
@@ -147,8 +131,7 @@ def _partner_bounds(weights, distances, members, starts):
     heaviest = np.zeros((n_groups, n_clusters))
     for r in range(n_groups):
         for b in range(n_clusters):
-            for place in range(starts[r, b], starts[r, b + 1]):
-                i = members[place]
+            for i in members[starts[r, b] : starts[r, b + 1]]:
                 weight = weights[i]
                 heaviest[r, b] = max(heaviest[r, b], weight)
                 for a in range(n_clusters):
@@ -158,28 +141,38 @@ def _partner_bounds(weights, distances, members, starts):
     return least, reach, heaviest
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _first_partner(
-    i, a, b, own, slack, X, weights, distances, candidates, centers, totals, masses, group
-):
-    """First candidate whose swap with row i lowers the cost and is allowed; -1 if none."""
+@njit(**INNER)
+def _swap_with_one_of(candidates, i, b, bound, rows, distances, state):
+    """Swap row i with the first candidate in b that lowers the cost and is allowed, if any."""
+    labels, centers, totals, _, masses = state
+    a, group, weight = labels[i], rows.codes[i], rows.weights[i]
     for partner in candidates:
-        bound = own + weights[partner] * (distances[partner, a] - distances[partner, b])
-        if bound >= slack:
+        other = rows.weights[partner]
+        is_promising = other * (distances[partner, a] - distances[partner, b]) < bound
+        if not is_promising or labels[partner] != b:
             continue
+        new_a, new_b = _exchanged(totals[a], weight, other), _exchanged(totals[b], other, weight)
         change, noise = swap_change(
-            X[i], X[partner], weights[i], weights[partner],
-            centers[a], centers[b], totals[a], totals[b],
-        )  # fmt: skip
-        if change < -RELATIVE_NOISE * noise:
-            surplus = weights[i] - weights[partner]
-            if surplus == 0.0 or _may_move(masses, group, surplus, a, b, np.inf):
-                return partner
-    return -1
+            rows.X[i], rows.X[partner], weight, other, centers[a], centers[b], new_a, new_b
+        )
+        surplus = weight - other
+        if change >= -RELATIVE_NOISE * noise or not (
+            surplus == 0.0 or _may_move(masses, group, surplus, a, b, np.inf)
+        ):
+            continue
+        for j in range(rows.X.shape[1]):
+            x, y = rows.X[i, j], rows.X[partner, j]
+            centers[a, j] += (other * (y - centers[a, j]) - weight * (x - centers[a, j])) / new_a
+            centers[b, j] += (weight * (x - centers[b, j]) - other * (y - centers[b, j])) / new_b
+        totals[a], totals[b] = new_a, new_b
+        _move_mass(masses, group, surplus, a, b)
+        labels[i], labels[partner] = b, a
+        return True
+    return False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def swap_change(x, y, weight_x, weight_y, center_a, center_b, total_a, total_b):
+@njit(**LEAN)
+def swap_change(x, y, weight_x, weight_y, center_a, center_b, new_a, new_b):
     """Change of the cost when x leaves a for b and y leaves b for a, and its terms' size.
 
     Around the old centre a cluster's moment changes by the rows' own terms; what the new
@@ -191,35 +184,19 @@ def swap_change(x, y, weight_x, weight_y, center_a, center_b, total_a, total_b):
         ya, yb = y[j] - center_a[j], y[j] - center_b[j]
         moved += weight_x * (xb * xb - xa * xa) + weight_y * (ya * ya - yb * yb)
         size += weight_x * (xb * xb + xa * xa) + weight_y * (ya * ya + yb * yb)
-        into_a = weight_y * ya - weight_x * xa
-        into_b = weight_x * xb - weight_y * yb
-        shift_a += into_a * into_a
-        shift_b += into_b * into_b
-    saved = shift_a / _exchanged(total_a, weight_x, weight_y)
-    saved += shift_b / _exchanged(total_b, weight_y, weight_x)
+        shift_a += (weight_y * ya - weight_x * xa) ** 2
+        shift_b += (weight_x * xb - weight_y * yb) ** 2
+    saved = shift_a / new_a + shift_b / new_b
     return moved - saved, size + saved
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _exchanged(total, lost, gained):
     """New total; positive also where rounding makes the lost weight exceed the total."""
     return max(total - lost, 0.0) + gained
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _swap(i, partner, a, b, group, X, weights, labels, centers, totals, masses):
-    weight, other = weights[i], weights[partner]
-    new_a, new_b = _exchanged(totals[a], weight, other), _exchanged(totals[b], other, weight)
-    for j in range(X.shape[1]):
-        x, y = X[i, j], X[partner, j]
-        centers[a, j] += (other * (y - centers[a, j]) - weight * (x - centers[a, j])) / new_a
-        centers[b, j] += (weight * (x - centers[b, j]) - other * (y - centers[b, j])) / new_b
-    totals[a], totals[b] = new_a, new_b
-    _move_mass(masses, group, weight - other, a, b)
-    labels[i], labels[partner] = b, a
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _may_move(masses, group, weight, origin, target, least_balance):
     """Whether the clusters stay above ``least_balance`` or get no worse than they are."""
     needed = min(least_balance, _balance(masses[origin]), _balance(masses[target]))
@@ -230,42 +207,35 @@ def _may_move(masses, group, weight, origin, target, least_balance):
     return reached >= needed
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _move_mass(masses, group, weight, origin, target):
     masses[origin, group] = max(masses[origin, group] - weight, 0.0)
     masses[target, group] = max(masses[target, group] + weight, 0.0)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _balance(row):
     largest = row.max()
     return row.min() / largest if largest > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _leaving(distance, weight, total):
     """What a row's departure saves; nothing if the others' weight is lost in rounding."""
     rest = total - weight
     return weight * distance * (total / rest) if rest > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _joining(distance, weight, total):
     """What a row's arrival costs."""
     return weight * distance * (total / (total + weight))
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _squared_distance(x, center):
     total = 0.0
     for j in range(len(x)):
         difference = x[j] - center[j]
         total += difference * difference
     return total
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _shift_center(center, x, weight, new_total):
-    """Update a mean for a row that joins (positive weight) or leaves (negative)."""
-    for j in range(len(x)):
-        center[j] += weight * (x[j] - center[j]) / new_total

@@ -10,17 +10,16 @@ Three facts carry the file:
 3. Row weights multiply a row's whole term, so they cancel in its update and only enter
    the sums: a row of weight 2 behaves as two equal rows.
 
-``masses[l, r]`` is the (soft or hard) weight of group r in cluster l, ``shares`` are the
-groups' shares of the total weight. Cells are floored at ``floor * shares[r]`` and cluster
-totals at ``floor``, which makes the penalty of an empty cluster zero.
+``masses[l, r]`` is the (soft or hard) weight of group r in cluster l.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from fairanchor._kernels import NUMBA_CACHE
+from fairanchor._kernels import INNER, LEAN
 
 #: A step is halved at most this often before the point counts as stationary.
 MAX_HALVINGS = 40
@@ -29,10 +28,25 @@ MAX_HALVINGS = 40
 COURAGE = 0.8
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def penalty_of_masses(masses, shares, floor):
-    """Sum over clusters of the divergence KL(shares || composition of the cluster)."""
+class Model(NamedTuple):
+    """Weight and group of each row, the groups' shares of the total weight, and the penalty.
+
+    Cells are at least ``floor * shares[r]`` and cluster totals ``floor``, which makes the penalty
+    of an empty cluster zero.
+    """
+
+    weights: np.ndarray
+    codes: np.ndarray
+    shares: np.ndarray
+    strength: float
+    floor: float
+
+
+@njit(**LEAN)
+def penalty_of_masses(masses, model):
+    """``strength`` times the sum over clusters of KL(shares || composition of the cluster)."""
     n_clusters, n_groups = masses.shape
+    shares, floor = model.shares, model.floor
     penalty = 0.0
     for l in range(n_clusters):
         total = max(masses[l].sum(), floor)
@@ -42,18 +56,18 @@ def penalty_of_masses(masses, shares, floor):
                 cell = max(masses[l, r], floor * shares[r])
                 divergence += shares[r] * math.log(shares[r] * total / cell)
         penalty += max(divergence, 0.0)  # below 0 only by rounding
-    return penalty
+    return model.strength * penalty
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def add_soft_masses(costs, weights, group_codes, sharpness, prices, masses):
-    """Write the cells' soft masses to ``masses`` and return the soft clustering cost."""
+@njit(**LEAN)
+def soft_energy(costs, model, sharpness, prices, masses):
+    """Write the cells' soft masses to ``masses`` and return the energy of the soft labels."""
     n_rows, n_clusters = costs.shape
     share = np.empty(n_clusters)
     masses[:] = 0.0
     total_cost = 0.0
     for i in range(n_rows):
-        group = group_codes[i]
+        group = model.codes[i]
         top = -np.inf
         for l in range(n_clusters):
             share[l] = -sharpness * costs[i, l] - prices[l, group]
@@ -62,21 +76,22 @@ def add_soft_masses(costs, weights, group_codes, sharpness, prices, masses):
         for l in range(n_clusters):
             share[l] = math.exp(share[l] - top)
             normaliser += share[l]
-        factor = weights[i] / normaliser
+        factor = model.weights[i] / normaliser
         for l in range(n_clusters):
             part = factor * share[l]
             masses[l, group] += part
             total_cost += part * costs[i, l]
-    return total_cost
+    return total_cost + penalty_of_masses(masses, model)
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def penalty_slopes(masses, shares, strength, floor, slopes):
+@njit(**LEAN)
+def penalty_slopes(masses, model, slopes):
     """Write the penalty's gradient per unit of weight; return the curvature bound.
 
     The bound is ``strength * max(shares[r] / masses[l, r])``: by Cauchy-Schwarz the
     convex part of the penalty is then locally below that multiple of the entropy.
     """
+    _, _, shares, strength, floor = model
     curvature = 0.0
     for l in range(masses.shape[0]):
         total = max(masses[l].sum(), floor)
@@ -90,11 +105,9 @@ def penalty_slopes(masses, shares, strength, floor, slopes):
     return curvature
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def bound_updates(
-    costs, weights, group_codes, shares, strength, floor, start, min_lipschitz, max_iter, tol
-):
-    """Minimise cost + strength * penalty over soft labels, the costs being fixed.
+@njit(**LEAN)
+def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
+    """Minimise cost + penalty over soft labels, the costs being fixed.
 
     Parameters
     ----------
@@ -116,35 +129,28 @@ def bound_updates(
         Energy at the start and after every step; never increases.
     converged : bool
     """
-    n_clusters, n_groups = costs.shape[1], len(shares)
-    prices = np.zeros((n_clusters, n_groups))
-    trial_prices = np.zeros((n_clusters, n_groups))
-    slopes = np.zeros((n_clusters, n_groups))
-    masses = np.zeros((n_clusters, n_groups))
-    trial_masses = np.zeros((n_clusters, n_groups))
+    shape = (costs.shape[1], len(model.shares))
+    prices, trial_prices, slopes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    masses, trial_masses = np.zeros(shape), np.zeros(shape)
     energies = np.empty(max_iter + 1)
 
     caution = 1.0
     sharpness = start
-    energy = add_soft_masses(costs, weights, group_codes, sharpness, prices, masses)
-    energy += strength * penalty_of_masses(masses, shares, floor)
+    energy = soft_energy(costs, model, sharpness, prices, masses)
     energies[0] = energy
     for step in range(1, max_iter + 1):
-        curvature = penalty_slopes(masses, shares, strength, floor, slopes)
+        curvature = penalty_slopes(masses, model, slopes)
         lipschitz = max(min_lipschitz, caution * curvature)
         accepted = False
         for _ in range(MAX_HALVINGS):
             trial_sharpness = sharpness + 1.0 / lipschitz
             trial_prices[:] = prices + slopes / lipschitz
-            trial = add_soft_masses(
-                costs, weights, group_codes, trial_sharpness, trial_prices, trial_masses
-            )
-            trial += strength * penalty_of_masses(trial_masses, shares, floor)
+            trial = soft_energy(costs, model, trial_sharpness, trial_prices, trial_masses)
             if trial <= energy:
                 accepted = True
                 break
             if trial - energy <= 1e-13 * abs(energy):
-                break  # a rise at rounding level: no step can be told from standing still
+                break  # a rise at rounding level: no step makes a difference
             lipschitz *= 2.0
             caution = min(1.0, 2.0 * caution)
         if not accepted:
@@ -160,7 +166,7 @@ def bound_updates(
     return sharpness, prices, energies, False
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def most_likely_clusters(costs, group_codes, sharpness, prices):
     """Argmax of the soft labels (lowest index on ties) and the margin of its logarithm."""
     n_rows, n_clusters = costs.shape
@@ -179,14 +185,15 @@ def most_likely_clusters(costs, group_codes, sharpness, prices):
     return labels, margins
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
-def polish_labels(order, costs, weights, group_codes, shares, strength, floor, max_sweeps, labels):
+@njit(**LEAN)
+def polish_labels(order, costs, model, max_sweeps, labels):
     """Move single rows while that lowers the energy of the hard labels, in place.
 
     Rows are visited in the given order and go to the cluster that lowers the energy most,
     if it does so by more than rounding errors can explain. No cluster loses its last row.
-    The table of masses is counted anew before each sweep, so errors cannot pile up.
+    The table of masses is counted anew before each sweep, so errors cannot accumulate.
     """
+    weights, codes, shares, strength, floor = model
     n_clusters, n_groups = costs.shape[1], len(shares)
     masses = np.empty((n_clusters, n_groups))
     totals = np.empty(n_clusters)
@@ -195,13 +202,13 @@ def polish_labels(order, costs, weights, group_codes, shares, strength, floor, m
         masses[:] = 0.0
         sizes[:] = 0
         for i in range(len(labels)):
-            masses[labels[i], group_codes[i]] += weights[i]
+            masses[labels[i], codes[i]] += weights[i]
             sizes[labels[i]] += 1
         for l in range(n_clusters):
             totals[l] = masses[l].sum()
         moved = False
         for i in order:
-            origin, group, weight = labels[i], group_codes[i], weights[i]
+            origin, group, weight = labels[i], codes[i], weights[i]
             if sizes[origin] == 1:
                 continue
             share, cell_floor = shares[group], floor * shares[group]
@@ -229,7 +236,7 @@ def polish_labels(order, costs, weights, group_codes, shares, strength, floor, m
             return
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**INNER)
 def _change(cell, total, added, share, cell_floor, floor):
     """Change of a cluster's divergence when one of its cells gains ``added``."""
     of_total = math.log(max(total + added, floor) / max(total, floor))
@@ -237,7 +244,7 @@ def _change(cell, total, added, share, cell_floor, floor):
     return of_total - share * of_cell
 
 
-@njit(nogil=True, cache=NUMBA_CACHE)
+@njit(**LEAN)
 def medoid(X, weights, members):
     """Position in ``members`` of the row with the least weighted sum of distances.
 

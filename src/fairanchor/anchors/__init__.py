@@ -1,7 +1,7 @@
 """Module 1 of the paper, fair anchor generation: a few points that represent all rows.
 
-`_quotas` gives each group its number of anchors; `_kmeans` places means, `_das` and `_random`
-choose rows; `_select` looks the method up and counts the rows that each anchor represents. Anchors
+`_quotas` gives each group its number of anchors; `_kmeans` places means, `_das` chooses rows;
+`_select` runs a method by name and counts the rows that each anchor represents. Anchors
 are labelled in `cluster/_on_anchors.py` and connected to the rows in `graph`.
 """
 

@@ -1,10 +1,13 @@
 """Mean anchors: the centroids of k-means within each group."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._utils._sampling import spread_sample
+from fairanchor.rows import MemoryRows
 from fairanchor.rows._sums import label_sums
 
 # A few rows place an anchor well enough: a last step takes the means over all rows.
@@ -15,30 +18,27 @@ MAX_ITER, TOL = 10, 1e-3
 FEW_DISTANCES = 2**23
 
 
-def kmeans_anchors(rows, quotas, seed):
-    """Centroids of samples of each group's rows, ordered by group.
+def kmeans_anchors(
+    rows: MemoryRows, quotas: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Centroids of samples of each group's rows, ordered by group, and their groups.
 
     Every group draws from the same seed, so that its anchors depend on its rows only.
-
-    Returns
-    -------
-    points : ndarray of shape (n_anchors, n_features)
-    group_codes : ndarray of shape (n_anchors,)
     """
     points = [
         _group_centroids(rows, members, int(quota), seed)
         for members, quota in zip(rows.members, quotas, strict=True)
     ]
-    codes = np.repeat(np.arange(len(points)), [len(own) for own in points])
+    codes = np.repeat(np.arange(len(points)), [len(centroids) for centroids in points])
     return np.concatenate(points), codes
 
 
-def kmeans_sample_rows(quota):
+def kmeans_sample_rows(quota: int | np.ndarray) -> np.ndarray:
     """Number of rows of a group on which k-means places its anchors."""
     return np.maximum(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * np.asarray(quota))
 
 
-def _group_centroids(rows, members, quota, seed):
+def _group_centroids(rows: MemoryRows, members: np.ndarray, quota: int, seed: int) -> np.ndarray:
     candidates = members[rows.weights[members] > 0]
     if quota >= len(candidates):
         # Rows of weight zero fill the quota: a group of nothing else still needs anchors.
@@ -50,13 +50,13 @@ def _group_centroids(rows, members, quota, seed):
     return _lloyd(sample, centers)
 
 
-def _lloyd(sample, centers):
+def _lloyd(sample: MemoryRows, centers: np.ndarray) -> np.ndarray:
     """A few iterations of Lloyd's algorithm with many centres."""
     group = np.zeros(1, dtype=np.int64)
     n_centers, last_cost = group + len(centers), np.inf
     for _ in range(MAX_ITER):
 
-        def step(block, H=centers):
+        def step(block: Any, H: np.ndarray = centers) -> tuple:
             nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
             nearest_of_group(
                 block.X, np.arange(len(block.X)), np.array([len(block.X)]), H, group, n_centers,

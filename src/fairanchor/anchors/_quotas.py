@@ -12,7 +12,7 @@ ANCHORS_PER_GROUP = 50
 LARGEST_AUTO = 1000
 
 
-def auto_n_anchors(group_sizes, n_clusters, *, few=False):
+def auto_n_anchors(group_sizes: np.ndarray, n_clusters: int, *, few: bool = False) -> int:
     """600 anchors, more for many groups or clusters; all rows of a small table.
 
     Few are 20 for each group, as in the paper, and 4 for each cluster.
@@ -26,7 +26,7 @@ def auto_n_anchors(group_sizes, n_clusters, *, few=False):
     return min(max(wanted, 4 * n_clusters, len(group_sizes)), n_rows)
 
 
-def balanced_quotas(group_sizes, n_anchors, n_clusters):
+def balanced_quotas(group_sizes: np.ndarray, n_anchors: int, n_clusters: int) -> np.ndarray:
     """Anchors in proportion to the groups, with at least min(n_clusters, size) for each.
 
     If there are too few anchors for that, the minimum is lowered evenly; every group has
@@ -48,7 +48,7 @@ def balanced_quotas(group_sizes, n_anchors, n_clusters):
     return quotas
 
 
-def paper_quotas(group_sizes, n_anchors):
+def paper_quotas(group_sizes: np.ndarray, n_anchors: int, n_clusters: int = 0) -> np.ndarray:
     """The paper's rule: ``floor(m n_r / n)`` seats, the rest one by one to the smallest count.
 
     Not proportional, and a group may be left without a seat; see the user guide. Seats
@@ -62,7 +62,4 @@ def paper_quotas(group_sizes, n_anchors):
     return quotas
 
 
-QUOTAS = {
-    "balanced": balanced_quotas,
-    "paper": lambda group_sizes, n_anchors, n_clusters: paper_quotas(group_sizes, n_anchors),
-}
+QUOTAS = {"balanced": balanced_quotas, "paper": paper_quotas}

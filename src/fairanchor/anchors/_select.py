@@ -1,17 +1,17 @@
 """Module 1 of the paper: choose the anchors, and count the rows that each represents."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._utils._sampling import sorted_by_code
-from fairanchor.anchors._das import select_das, select_fdas
+from fairanchor.anchors._das import select_das, select_fdas, select_random
 from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
-from fairanchor.anchors._random import select_random
+from fairanchor.groups._groups import Groups
 from fairanchor.rows._sums import label_sums
 
 # DAS and FDAS score all rows of a table in memory, and this many of one in chunks.
@@ -38,11 +38,11 @@ class FDAS(BaseEstimator):
         all anchors alike as in the paper.
     """
 
-    def __init__(self, quotas="balanced", weights="mass"):
+    def __init__(self, quotas: str = "balanced", weights: str = "mass") -> None:
         self.quotas = quotas
         self.weights = weights
 
-    def _check(self):
+    def _check(self) -> None:
         for name, options in {"quotas": tuple(QUOTAS), "weights": ("mass", "uniform")}.items():
             if getattr(self, name) not in options:
                 raise ValueError(
@@ -57,10 +57,10 @@ class AnchorPlan(NamedTuple):
     """
 
     method: str | np.ndarray
-    quotas: np.ndarray | None
+    quotas: Any
     weighted: bool = True
 
-    def rows_to_draw(self, group_sizes):
+    def rows_to_draw(self, group_sizes: np.ndarray) -> np.ndarray:
         """Rows of each group that the method needs, of rows that are in chunks."""
         if self.quotas is None or self.method == "random":
             return np.zeros(len(group_sizes), dtype=np.int64)
@@ -93,21 +93,13 @@ class Anchors:
     weighted: bool = True
 
 
-def plan_anchors(anchors, n_anchors, groups, n_clusters, *, few=False):
-    """Check what was asked for, and give each group its quota.
+def plan_anchors(
+    anchors: Any, n_anchors: int | str, groups: Groups, n_clusters: int, *, few: bool = False
+) -> AnchorPlan:
+    """Check the parameters, and give each group its quota.
 
-    Parameters
-    ----------
-    anchors : {"kmeans", "fdas", "das", "random"}, FDAS, or array-like of row indices
-    n_anchors : int or "auto"
-    groups : Groups
-    n_clusters : int
-    few : bool
-        Whether ``"auto"`` is the paper's number.
-
-    Returns
-    -------
-    plan : AnchorPlan
+    ``anchors`` is a name in `METHODS`, `FDAS` or an array of row indices; ``n_anchors`` may be
+    ``"auto"``, which with ``few`` is the paper's number.
     """
     n_rows = int(groups.sizes.sum())
     if not isinstance(anchors, (str, FDAS)):
@@ -122,22 +114,11 @@ def plan_anchors(anchors, n_anchors, groups, n_clusters, *, few=False):
     return AnchorPlan(method, quotas, weighted=options.weights == "mass")
 
 
-def select_anchors(plan, rows, distinct, drawn, seed):
+def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed: int) -> Anchors:
     """Anchors of the rows, with their masses.
 
-    Parameters
-    ----------
-    plan : AnchorPlan
-    rows : MemoryRows or ChunkedRows
-    distinct : MemoryRows or ChunkedRows
-        The same rows with equal ones merged.
-    drawn : DrawnRows or None
-        Of rows in chunks: those among which anchors are chosen.
-    seed : int
-
-    Returns
-    -------
-    anchors : Anchors
+    ``distinct`` are the same rows with equal ones merged; ``drawn``, for rows in chunks, those
+    among which anchors are chosen.
     """
     indices = None
     candidates = rows if drawn is None else drawn.rows
@@ -173,7 +154,7 @@ class _Cells:
     last: np.ndarray
 
     @classmethod
-    def of(cls, points, codes, n_groups):
+    def of(cls, points: np.ndarray, codes: np.ndarray, n_groups: int) -> "_Cells":
         """Of anchors and their groups."""
         order = np.argsort(codes, kind="stable")
         first = np.searchsorted(codes, np.arange(n_groups), side="left", sorter=order)
@@ -182,13 +163,13 @@ class _Cells:
         first[without], last[without] = 0, len(points)
         return cls(order, points[order], first, last)
 
-    def masses_and_sums(self, rows):
+    def masses_and_sums(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Weight of the rows of each cell, and their weighted sum."""
         masses, sums = np.empty(len(self.H)), np.empty(self.H.shape)
         masses[self.order], sums[self.order] = rows.sum(self, "masses of anchors")
         return masses, sums
 
-    def __call__(self, block):
+    def __call__(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
         nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
         nearest_of_group(
             block.X, *sorted_by_code(block.group_codes, len(self.first)), self.H, self.first,
@@ -198,7 +179,9 @@ class _Cells:
         return masses, sums
 
 
-def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
+def _check_n_anchors(
+    n_anchors: int, n_clusters: int, groups: Groups, method: str, quotas: str
+) -> None:
     n_rows = int(groups.sizes.sum())
     if n_anchors < n_clusters:
         raise ValueError(
@@ -218,8 +201,8 @@ def _check_n_anchors(n_anchors, n_clusters, groups, method, quotas):
         )
 
 
-def _check_indices(given, n_rows, n_clusters):
-    indices = np.asarray(given)
+def _check_indices(anchors: Any, n_rows: int, n_clusters: int) -> np.ndarray:
+    indices = np.asarray(anchors)
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or len(indices) == 0:
         raise ValueError(
             f"anchors is an array of shape {indices.shape} and type {indices.dtype}, expected a "

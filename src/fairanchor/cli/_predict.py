@@ -159,7 +159,7 @@ def _warn_of_similar(table, sensitive):
 
 def _unknown_groups(loaded, estimator):
     """Rows of each group that the model does not have; an error unless they may be blind."""
-    from fairanchor.cluster._attribute_report import unseen_combinations
+    from fairanchor.cluster._base import unseen_combinations
 
     if loaded.grouping is None:
         return {}
@@ -176,7 +176,7 @@ def _unknown_groups(loaded, estimator):
 
 
 def _unknown_in_words(estimator, unknown):
-    from fairanchor.cluster._attribute_report import unseen_values
+    from fairanchor.cluster._base import unseen_values
 
     by_column = unseen_values(estimator, unknown)
     if by_column is None:
@@ -284,7 +284,7 @@ def _size_lines(sizes, clusters):
 
 def _say_blind(run, summary, estimator, unknown):
     """How many rows were labelled without regard to their groups."""
-    from fairanchor.cluster._attribute_report import unseen_values
+    from fairanchor.cluster._base import unseen_values
 
     number = count_rows(summary["n_rows_blind"])
     if summary["groups"] is None:

@@ -11,7 +11,7 @@ from fairanchor import (
     VariationalFairClustering,
     fair_assign,
 )
-from fairanchor.cluster._registry import CLUSTERERS
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.rows import _chunks
 
 N_ROWS, N_CLUSTERS = 240, 3

@@ -1,10 +1,8 @@
 """Fair clustering methods, one per file, each an estimator that works alone or on anchors.
 
-`_base` is what they share, `_registry` has their names, `_on_anchors` is module 2 of the paper: any
-of them, or a stranger, on the anchors. The files without an estimator are parts of one: `_starts`,
-`_fair_lloyd`, `_lloyd_within` and `_lloyd_in_chunks` of fair k-means, `_affinity` and `_fair_eigen`
-of the spectral methods, `_fairlet_flow` and `_fairlet_tree` of fairlets, and so on. The framework
-itself is not here but in `_anchor_clustering.py`.
+`_base` is what they share, `_on_anchors` is module 2 of the paper: any of them, by name, or any
+other estimator, on the anchors. `FairKMeans` and the framework, `_anchor_clustering`, share
+`_large_scale` and `_fair_lloyd`; the spectral methods share `_affinity`.
 """
 
 from fairanchor.cluster._bounded import BoundedFairAssignment

@@ -1,9 +1,11 @@
-"""Graphs over rows: who is similar to whom, and how much.
+"""Graphs over rows: symmetric non-negative matrices, dense arrays or CSR arrays.
 
-A graph is a symmetric non-negative matrix, a dense array or a CSR array. The graphs built
-here have a zero diagonal. Rows are never standardised: bandwidths follow the data, so that
-only the relative scale of the features matters.
+The graphs built here have a zero diagonal. Rows are never standardised: bandwidths follow the
+data, so that only the relative scale of the features matters.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,28 +22,17 @@ MEDIAN_ROWS = 2000
 WEAKEST_EDGE = 1e-3
 
 
-def build_affinity(X, affinity="auto", n_neighbors="auto", bandwidth="auto", weights=None):
-    """Graph over the rows of X.
+def build_affinity(
+    X: np.ndarray,
+    affinity: str = "auto",
+    n_neighbors: int | str = "auto",
+    bandwidth: float | str = "auto",
+    weights: np.ndarray | None = None,
+) -> Any:
+    """Graph over the rows of X, as `FairSpectralClustering` describes it.
 
     Unless a given bandwidth is too small for the distances, no row is isolated, and the
-    graph of neighbours is connected.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    affinity : {"auto", "rbf", "knn"}
-        ``"auto"`` is ``"rbf"`` up to `DENSE_ROWS` rows.
-    n_neighbors : int or "auto"
-        ``"auto"`` is a thirtieth of the rows, between 10 and 30.
-    bandwidth : float or "auto"
-        Standard deviation of the kernel. ``"auto"`` is the median distance between distinct
-        rows for ``"rbf"``, and a local scale per row for ``"knn"``.
-    weights : ndarray of shape (n_rows,) or None
-        Of the rows, for the median.
-
-    Returns
-    -------
-    graph : ndarray or CSR array of shape (n_rows, n_rows)
+    graph of neighbours is connected. The weights are those of the median.
     """
     n_rows = len(X)
     if n_rows == 1:
@@ -49,73 +40,74 @@ def build_affinity(X, affinity="auto", n_neighbors="auto", bandwidth="auto", wei
     X, bandwidth = rescale(X, bandwidth)
     if affinity == "rbf" or (affinity == "auto" and n_rows <= DENSE_ROWS):
         return _rbf_graph(X, bandwidth, weights)
-    if n_neighbors == "auto":
+    if isinstance(n_neighbors, str):
         # Chosen on moons, circles and spirals of 300 to 1,000 anchors of 2 to 10 groups, where a
         # thirtieth of the anchors keeps a shape together and two shapes apart.
         n_neighbors = min(max(10, n_rows // 30), 30)
     rows, columns, distance = neighbour_edges(X, n_neighbors)
-    if bandwidth == "auto":
-        weigh_edge = _local_kernel(distance.reshape(n_rows, -1)[:, -1])
-    else:
-        weigh_edge = _global_kernel(bandwidth)
-    graph = symmetric_graph(rows, columns, weigh_edge(rows, columns, distance), n_rows)
-    return _link_components(graph, X, weigh_edge)
+    scales = _local_scales(distance.reshape(n_rows, -1)[:, -1])
+
+    def weigh(rows: np.ndarray, columns: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        if not isinstance(bandwidth, str):
+            return gaussian(distance, bandwidth)
+        local = np.sqrt(0.5 * scales[rows] * scales[columns])
+        return np.maximum(gaussian(distance, local), WEAKEST_EDGE)
+
+    graph = symmetric_graph(rows, columns, weigh(rows, columns, distance), n_rows)
+    return _link_components(graph, X, weigh)
 
 
-def heat_kernel_graph(X, n_neighbors, bandwidth="auto"):
+def heat_kernel_graph(X: np.ndarray, n_neighbors: int, bandwidth: float | str = "auto") -> Any:
     """Nearest-neighbour graph with one bandwidth; ``"auto"`` is the median neighbour distance."""
     n_rows = len(X)
     if n_rows == 1:
         return sparse.csr_array(np.ones((1, 1)))
     X, bandwidth = rescale(X, bandwidth)
     rows, columns, distance = neighbour_edges(X, n_neighbors)
-    if bandwidth == "auto":
+    if isinstance(bandwidth, str):
         weight = np.maximum(gaussian(distance, positive_median(distance)), WEAKEST_EDGE)
     else:
         weight = gaussian(distance, bandwidth)
     return symmetric_graph(rows, columns, weight, n_rows)
 
 
-def rescale(X, bandwidth="auto"):
+def rescale(X: np.ndarray, bandwidth: float | str = "auto") -> tuple[np.ndarray, float | str]:
     """Centred rows of order one, scaled by a power of two, and the bandwidth in their unit."""
     exponent = _exponent(X)
     X = np.ldexp(X, -exponent)
     X = X - X.mean(axis=0)
     second = _exponent(X)
-    if bandwidth != "auto":
+    if not isinstance(bandwidth, str):
         with np.errstate(over="ignore", under="ignore"):
             bandwidth = float(np.ldexp(bandwidth, -(exponent + second)))
     return np.ldexp(X, -second), bandwidth
 
 
-def _exponent(values):
+def _exponent(values: np.ndarray) -> int:
     return int(np.frexp(np.abs(values).max())[1])
 
 
-def gaussian(distance, bandwidth):
+def gaussian(distance: np.ndarray, bandwidth: float | np.ndarray) -> np.ndarray:
     """``exp(-distance**2 / (2 bandwidth**2))``, one at distance zero whatever the bandwidth."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = np.divide(distance, bandwidth, out=np.zeros_like(distance), where=distance > 0)
         return np.exp(-0.5 * ratio * ratio)
 
 
-def positive_median(distance, pair_weights=None):
+def positive_median(distance: np.ndarray, pair_weights: np.ndarray | None = None) -> float:
     """Lower weighted median of the positive values; one if there is none."""
-    kept = distance > 0
-    if pair_weights is not None:
-        kept &= pair_weights > 0
-    distance = distance[kept]
-    if distance.size == 0:
+    mass = np.ones(len(distance)) if pair_weights is None else pair_weights
+    kept = (distance > 0) & (mass > 0)
+    if not kept.any():
         return 1.0
-    order = np.argsort(distance, kind="stable")
-    mass = np.ones(len(order)) if pair_weights is None else pair_weights[kept][order]
-    cumulated = np.cumsum(mass)
-    return float(distance[order[np.searchsorted(cumulated, 0.5 * cumulated[-1])]])
+    order = np.argsort(distance[kept], kind="stable")
+    cumulated = np.cumsum(mass[kept][order])
+    return float(distance[kept][order[np.searchsorted(cumulated, 0.5 * cumulated[-1])]])
 
 
-def _rbf_graph(X, bandwidth, weights):
+def _rbf_graph(X: np.ndarray, bandwidth: float | str, weights: np.ndarray | None) -> np.ndarray:
     """Kernel of every pair. Distances are differences of rows, so equal rows are at exactly 0."""
-    if bandwidth != "auto":
+    if not isinstance(bandwidth, str):
         graph = gaussian(cdist(X, X), bandwidth)
         np.fill_diagonal(graph, 0.0)
         return graph
@@ -128,15 +120,14 @@ def _rbf_graph(X, bandwidth, weights):
     graph = gaussian(distance, positive_median(pdist(X[sample]), pair_weights))
     np.fill_diagonal(graph, 0.0)
     np.fill_diagonal(distance, np.inf)
-    nearest = distance.argmin(axis=1)
-    row = np.arange(len(X))
+    row, nearest = np.arange(len(X)), distance.argmin(axis=1)
     strongest = np.maximum(graph[row, nearest], WEAKEST_EDGE)
     graph[row, nearest] = strongest
     graph[nearest, row] = np.maximum(graph[nearest, row], strongest)
     return graph
 
 
-def neighbour_edges(X, n_neighbors):
+def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each row's nearest other rows, nearest first: indices of both ends and distances.
 
     ``n_neighbors`` is cut down to the number of other rows. Distances are taken again from
@@ -145,37 +136,27 @@ def neighbour_edges(X, n_neighbors):
     """
     n_rows = len(X)
     n_neighbors = min(n_neighbors, n_rows - 1)
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
-    columns = search.kneighbors(return_distance=False)
+    columns = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
     distance = np.empty(columns.shape)
     for start in range(0, n_rows, 4096):
         block = slice(start, start + 4096)
-        difference = X[block, None, :] - X[columns[block]]
-        distance[block] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+        distance[block] = np.linalg.norm(X[block, None, :] - X[columns[block]], axis=2)
     order = np.argsort(distance, axis=1, kind="stable")
     columns = np.take_along_axis(columns, order, axis=1)
     distance = np.take_along_axis(distance, order, axis=1)
     return np.repeat(np.arange(n_rows), n_neighbors), columns.ravel(), distance.ravel()
 
 
-def _local_kernel(scales):
-    """``exp(-d_ij**2 / (s_i s_j))``; a row among its duplicates has scale 0 and takes the mean."""
-    positive = scales > 0
-    typical = scales[positive].mean() if positive.any() else 1.0
-    scales = np.where(positive, scales, typical)
-
-    def weigh_edge(rows, columns, distance):
-        bandwidth = np.sqrt(0.5 * scales[rows] * scales[columns])
-        return np.maximum(gaussian(distance, bandwidth), WEAKEST_EDGE)
-
-    return weigh_edge
+def _local_scales(distance: np.ndarray) -> np.ndarray:
+    """Distances to the last neighbour; a row among its duplicates has none and takes the mean."""
+    positive = distance > 0
+    typical = distance[positive].mean() if positive.any() else 1.0
+    return np.where(positive, distance, typical)
 
 
-def _global_kernel(bandwidth):
-    return lambda rows, columns, distance: gaussian(distance, bandwidth)
-
-
-def symmetric_graph(rows, columns, weight, n_rows):
+def symmetric_graph(
+    rows: np.ndarray, columns: np.ndarray, weight: np.ndarray, n_rows: int
+) -> sparse.csr_array:
     """CSR array in which an edge has the larger weight of its two directions."""
     directed = sparse.csr_array((weight, (rows, columns)), shape=(n_rows, n_rows))
     graph = sparse.csr_array(directed.maximum(directed.T))
@@ -184,14 +165,15 @@ def symmetric_graph(rows, columns, weight, n_rows):
     return graph
 
 
-def _link_components(graph, X, weigh_edge):
+def _link_components(graph: sparse.csr_array, X: np.ndarray, weigh: Callable) -> sparse.csr_array:
     """Join each component to the nearest other one until the graph is connected.
 
     A component is represented by the row nearest to its mean; every round at least halves
     the number of components. Edges that the kernel makes vanish end the search.
     """
-    n_components, component = connected_components(graph, directed=False)
-    while n_components > 1:
+    n_before, (n_components, component) = np.inf, connected_components(graph, directed=False)
+    while 1 < n_components < n_before:
+        n_before = n_components
         sizes = np.bincount(component)
         membership = sparse.csr_array((np.ones(len(X)), (component, np.arange(len(X)))))
         centers = (membership @ X) / sizes[:, None]
@@ -200,31 +182,18 @@ def _link_components(graph, X, weigh_edge):
         middle = order[np.concatenate([[0], np.cumsum(sizes)[:-1]])]
         search = NearestNeighbors(n_neighbors=1).fit(X[middle])
         other = middle[search.kneighbors(return_distance=False)[:, 0]]
-        distance = np.sqrt(((X[middle] - X[other]) ** 2).sum(axis=1))
-        links = symmetric_graph(middle, other, weigh_edge(middle, other, distance), len(X))
+        distance = np.linalg.norm(X[middle] - X[other], axis=1)
+        links = symmetric_graph(middle, other, weigh(middle, other, distance), len(X))
         graph = sparse.csr_array(graph.maximum(links))
-        n_before = n_components
         n_components, component = connected_components(graph, directed=False)
-        if n_components == n_before:
-            break
     graph.sort_indices()
     return graph
 
 
-def check_affinity(graph):
-    """Refuse a matrix that is no graph.
+def check_affinity(graph: Any) -> tuple[Any, int]:
+    """A precomputed graph, exactly symmetric and with values of order one, and their exponent.
 
-    Parameters
-    ----------
-    graph : ndarray or sparse matrix
-        Finite values.
-
-    Returns
-    -------
-    graph : ndarray or CSR array
-        Exactly symmetric, divided by a power of two so that the values are of order one.
-    exponent : int
-        Of that power.
+    The values were divided by ``2**exponent``. A matrix that is no graph is an error.
     """
     if graph.shape[0] != graph.shape[1]:
         raise ValueError(
@@ -243,8 +212,7 @@ def check_affinity(graph):
     largest = values.max() if values.size else 0.0
     if largest == 0:
         raise ValueError(
-            "The precomputed affinity is zero everywhere: a graph without an edge says "
-            "nothing about clusters."
+            "The precomputed affinity is zero everywhere: a graph without an edge has no clusters."
         )
     largest_gap = abs(graph - graph.T).max()
     if largest_gap > 1e-8 * largest:
@@ -260,17 +228,12 @@ def check_affinity(graph):
     return 0.5 * (graph + graph.T), exponent
 
 
-def weigh_graph(graph, weights, *, one_row=None):
+def weigh_graph(graph: Any, weights: np.ndarray, *, one_row: float | None = None) -> Any:
     """Graph among rows that stand for several: edge (i, j) becomes ``w_i w_j W_ij``.
 
-    Parameters
-    ----------
-    graph : ndarray or CSR array of shape (n_rows, n_rows)
-    weights : ndarray of shape (n_rows,)
-    one_row : float or None
-        If given, the rows that a row stands for are equal, each similar to the others by one:
-        the diagonal gains ``w (w - one_row)``, nothing for weights up to ``one_row``, which is
-        the weight of a single row. If not, the diagonal of the graph says how similar they are.
+    With ``one_row``, the weight of a single row, the rows that a row stands for are equal, each
+    similar to the others by one: the diagonal gains ``w (w - one_row)``, nothing for weights up to
+    ``one_row``. Otherwise the diagonal of the graph states how similar they are.
     """
     weighted = scale_both_sides(graph, weights)
     if one_row is None:
@@ -281,13 +244,13 @@ def weigh_graph(graph, weights, *, one_row=None):
     return weighted + np.diag(loops)
 
 
-def scale_weights(weights):
+def scale_weights(weights: np.ndarray) -> tuple[np.ndarray, int]:
     """Weights of order one, divided by a power of two, and the exponent of that power."""
     exponent = _exponent(weights)
     return np.ldexp(weights, -exponent), exponent
 
 
-def scale_both_sides(graph, factor):
+def scale_both_sides(graph: Any, factor: np.ndarray) -> Any:
     """Entry (i, j) times ``factor[i] * factor[j]``."""
     if not sparse.issparse(graph):
         return factor[:, None] * graph * factor

@@ -13,11 +13,10 @@ from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
 from fairanchor.assignment import largest_remainder, raise_small_sizes
 from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
 from fairanchor.assignment._sweep import KnownCosts, cheapest_clusters
+from fairanchor.cluster._base import warn_about_small_groups
 from fairanchor.cluster._fair_lloyd import cost_of, means_of, sums_in_chunks
 from fairanchor.cluster._large_scale import LargeScaleClusterer
-from fairanchor.cluster._on_anchors import cluster_anchors
-from fairanchor.cluster._registry import CLUSTERERS, check_clusterer
-from fairanchor.cluster._weighted_rows import warn_about_small_groups
+from fairanchor.cluster._on_anchors import CLUSTERERS, check_clusterer, cluster_anchors
 from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning

@@ -1,28 +1,98 @@
-"""What all fair clustering estimators share: input checks and the attributes after ``fit``."""
+"""What the fair clustering estimators share: input checks, weights, attributes after ``fit``."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from fairanchor._utils._sklearn_compat import check_weights, validate_data
-from fairanchor.cluster._attribute_report import unseen_combinations, unseen_values
-from fairanchor.groups._groups import check_groups, codes_of_known_groups, count_cells
+from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._sklearn_compat import (
+    Interval,
+    check_weights,
+    fit_context,
+    validate_data,
+)
+from fairanchor._utils._typing import Table, Weights
+from fairanchor.constraints._bounds import BoundRule, ShareBounds
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._groups import (
+    Groups,
+    check_groups,
+    codes_of_known_groups,
+    count_cells,
+    encode_names,
+)
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
 from fairanchor.rows._sensitive_names import in_fitted_order
+from fairanchor.rows._sums import label_cost, label_sums
+
+#: Constraints of parameters that most clusterers have.
+COMMON_CONSTRAINTS: dict = {
+    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
 
 
 class FairClusterer(ClusterMixin, BaseEstimator):
     """Base of the estimators with ``fit(X, *, sensitive_features, sample_weight)``.
 
-    A subclass writes ``fit`` with the same signature: it calls `_check_input`, computes
-    labels in ``0..n_clusters-1``, calls `_store_labels` and sets ``n_iter_``.
+    A subclass writes ``_fit(X, groups, weights)``: it computes labels in ``0..n_clusters-1``, calls
+    `_store_labels` and sets ``n_iter_``.
     """
 
-    # With metadata routing switched on, Pipeline and GridSearchCV hand the groups on.
+    # With metadata routing switched on, Pipeline and GridSearchCV pass the groups on.
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}
     __metadata_request__fit_predict = {"sensitive_features": True, "sample_weight": True}
 
-    def fit_predict(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    n_clusters: Any
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Table,
+        y: Any = None,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Weights = None,
+    ) -> Self:
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to cluster.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row; what it means is part of the description of the class.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self._fit(*self._check_input(X, sensitive_features, sample_weight))
+        return self
+
+    def fit_predict(
+        self,
+        X: Table,
+        y: Any = None,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Weights = None,
+    ) -> np.ndarray:
         """Fit and return ``labels_``.
 
         Parameters
@@ -44,14 +114,25 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.labels_
 
-    def _check_input(self, X, sensitive_features, sample_weight):
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+        raise NotImplementedError
+
+    def _check_input(
+        self, X: Table, sensitive_features: Table, sample_weight: Weights
+    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
         """Validated C-contiguous float64 rows, `Groups`, and weights (``None`` stays ``None``)."""
         X = check_rows(self, X)
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X))
         return X, groups, check_weights(sample_weight, X)
 
-    def _store_labels(self, labels, groups, weights=None, n_clusters=None):
+    def _store_labels(
+        self,
+        labels: np.ndarray,
+        groups: Groups,
+        weights: np.ndarray | None = None,
+        n_clusters: int | None = None,
+    ) -> None:
         """Set ``labels_``, ``groups_``, ``counts_`` and ``balance_``."""
         self.labels_ = np.asarray(labels, dtype=np.int32)
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
@@ -61,7 +142,12 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.balance_ = balance_of_table(counts)
 
 
-def check_rows(estimator, X, *, reset=True, keep_float32=False):
+# Checks.
+
+
+def check_rows(
+    estimator: Any, X: Table, *, reset: bool = True, keep_float32: bool = False
+) -> np.ndarray:
     """C-contiguous rows of float64, or of float32 if that is kept, all of them finite."""
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
@@ -88,8 +174,8 @@ def check_rows(estimator, X, *, reset=True, keep_float32=False):
     return X
 
 
-def check_n_clusters(n_clusters, n_samples):
-    """Refuse fewer rows than clusters."""
+def check_n_clusters(n_clusters: int, n_samples: int) -> None:
+    """Raise an error for fewer rows than clusters."""
     if n_samples < n_clusters:
         raise ValueError(
             f"n_samples={n_samples} should be >= n_clusters={n_clusters}: "
@@ -97,9 +183,224 @@ def check_n_clusters(n_clusters, n_samples):
         )
 
 
+def rows_with_weight(weights: np.ndarray | None, n_clusters: int, n_rows: int) -> np.ndarray:
+    """Indices of the rows of positive weight; fewer of them than clusters are an error."""
+    if weights is None:
+        return np.arange(n_rows)
+    kept = np.flatnonzero(weights > 0)
+    if len(kept) < n_clusters:
+        raise ValueError(
+            f"sample_weight is positive for {len(kept)} rows, fewer than n_clusters={n_clusters}: "
+            "a row of weight zero takes no part, so some cluster would be empty."
+        )
+    return kept
+
+
+def warn_about_small_groups(
+    groups: Any,
+    n_clusters: int,
+    kept: np.ndarray | None = None,
+    attributes: Attributes | None = None,
+) -> None:
+    """Name a group that is too small to have a row in every cluster.
+
+    Only the rows ``kept`` count, by default all. Of separate attributes, the combinations of their
+    groups may be small.
+    """
+    sizes, names = groups.sizes, groups.names
+    if kept is not None:
+        sizes = np.bincount(groups.codes[kept], minlength=groups.n_groups)
+    if attributes is not None:
+        codes = attributes.joint.T
+        sizes = np.concatenate([np.bincount(column, weights=sizes) for column in codes]).astype(
+            np.int64
+        )
+        names = np.concatenate(attributes.names)
+    small = np.flatnonzero((sizes > 0) & (sizes < n_clusters))
+    if len(small) == 0:
+        return
+    smallest = small[np.argmin(sizes[small])]
+    warnings.warn(
+        f"{len(small)} of {len(sizes)} groups have fewer rows than n_clusters={n_clusters} "
+        f"(the smallest, {names[smallest]!r}, has {sizes[smallest]}): such a group cannot "
+        "be in every cluster, so its share means little. Merge it with another group, or ask for "
+        "fewer clusters.",
+        FairnessWarning,
+        stacklevel=users_stacklevel(),
+    )
+
+
+# Labels and weights.
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """Rows of positive weight in groups that are all present."""
+
+    X: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    n_clusters: int
+    n_groups: int
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        groups: Any,
+        weights: np.ndarray | None,
+        kept: np.ndarray,
+        n_clusters: int,
+    ) -> "WeightedRows":
+        """The rows at ``kept``; without weights every row weighs 1."""
+        present, codes = np.unique(groups.codes[kept], return_inverse=True)
+        kept_weights = np.ones(len(kept)) if weights is None else weights[kept]
+        return cls(X[kept], codes, kept_weights, n_clusters, len(present))
+
+    @property
+    def has_equal_weights(self) -> bool:
+        return bool(np.all(self.weights == self.weights[0]))
+
+    def masses(self, labels: np.ndarray) -> np.ndarray:
+        """Weight of each group in each cluster."""
+        return count_cells(labels, self.codes, self.n_clusters, self.n_groups, self.weights)
+
+    def centers(self, labels: np.ndarray) -> np.ndarray:
+        """Means of the clusters, each of which must have a row."""
+        sums, totals = label_sums(self.X, self.weights, labels, self.n_clusters)
+        return sums / totals[:, None]
+
+    def cost(self, labels: np.ndarray) -> float:
+        """Weighted squared distance to the means of the clusters."""
+        return label_cost(self.X, self.weights, labels, self.centers(labels))
+
+
+def spread_labels(
+    X: np.ndarray, kept: np.ndarray, labels: np.ndarray, centers: np.ndarray
+) -> np.ndarray:
+    """Labels of all rows: ``labels`` for the kept ones, the nearest centre for the others."""
+    if len(kept) == len(X):
+        return labels
+    of_all = np.argmin(cdist(X, centers, "sqeuclidean"), axis=1).astype(np.int32)
+    of_all[kept] = labels
+    return of_all
+
+
+def fill_empty_clusters(
+    X: np.ndarray, labels: np.ndarray, n_clusters: int, may_be_empty: np.ndarray | None = None
+) -> tuple[np.ndarray, int]:
+    """Labels in which every cluster has a row, and how many had none.
+
+    An empty cluster takes, from the cluster with most rows, the row farthest from that cluster's
+    mean (the lowest index on ties), unless it may be empty.
+    """
+    labels = np.array(labels, dtype=np.int32)
+    sizes = np.bincount(labels, minlength=n_clusters)
+    empty = np.flatnonzero((sizes == 0) if may_be_empty is None else (sizes == 0) & ~may_be_empty)
+    for cluster in empty:
+        members = np.flatnonzero(labels == np.argmax(sizes))
+        distance = ((X[members] - X[members].mean(axis=0)) ** 2).sum(axis=1)
+        taken = members[np.argmax(distance)]
+        sizes[labels[taken]] -= 1
+        sizes[cluster] = 1
+        labels[taken] = cluster
+    return labels, len(empty)
+
+
+# Bounds that were asked for, attribute by attribute.
+
+
+@dataclass(frozen=True)
+class AttributeReport:
+    """By how much labels miss the bounds.
+
+    Attributes
+    ----------
+    attributes : Attributes or None
+        None if the combinations of all columns are one attribute.
+    tables : list of ndarray of shape (n_clusters, n_groups)
+        Rows in each cell, for each attribute.
+    violations : list of float
+        In rows.
+    prices : list of ndarray of shape (n_clusters, n_groups)
+        Of each attribute; none if there is only one.
+    """
+
+    attributes: Attributes | None
+    tables: list
+    violations: list
+    prices: list
+
+    @classmethod
+    def of(
+        cls, rule: BoundRule, attributes: Attributes | None, counts: np.ndarray, prices: list
+    ) -> "AttributeReport":
+        """Of the counts of all rows, groups in canonical order."""
+        tables = rule.margins(counts)
+        if rule.joint is None and attributes is not None:
+            # A single column, whose sorted names are in another order than the codes.
+            order = np.argsort(attributes.joint[:, 0])
+            tables = [np.ascontiguousarray(table[:, order]) for table in tables]
+        return cls(attributes, tables, rule.violations(counts), prices)
+
+    def store(self, estimator: Any, unit: float = 1.0, price_unit: float = 1.0) -> None:
+        """Set ``worst_violation_`` and the attributes of each sensitive column."""
+        estimator.worst_violation_ = max(self.violations) * unit
+        estimator._attributes = self.attributes
+        estimator._attribute_prices = [prices / price_unit for prices in self.prices]
+        if self.attributes is None:
+            for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
+                estimator.__dict__.pop(name, None)
+            return
+        columns = self.attributes.titles
+        scaled = self.tables if unit == 1.0 else [unit * table for table in self.tables]
+        estimator.attribute_groups_ = dict(zip(columns, self.attributes.names, strict=True))
+        estimator.attribute_counts_ = dict(zip(columns, scaled, strict=True))
+        missed = [violation * unit for violation in self.violations]
+        estimator.attribute_violations_ = dict(zip(columns, missed, strict=True))
+
+    def warn_if_missed(self) -> None:
+        """Warn where the worst bound is missed by a row or more."""
+        if max(self.violations) < 1.0:
+            return
+        by_attribute = ""
+        if self.attributes is not None:
+            pairs = zip(self.attributes.titles, self.violations, strict=True)
+            by_attribute = f" ({', '.join(f'{name!r}: {v:.3g}' for name, v in pairs)})"
+        warnings.warn(
+            f"Not all bounds could be met in whole rows: the worst cell misses its bound by "
+            f"{max(self.violations):.3g} rows{by_attribute}, which is the least that was found. "
+            "Several attributes, or bounds that differ between clusters, can leave rows over.",
+            FairnessWarning,
+            stacklevel=users_stacklevel(),
+        )
+
+
+def public_limits(
+    rule: BoundRule | None, groups: Groups, unit: float = 1.0
+) -> list[ShareBounds] | None:
+    """Bounds of each attribute with groups in sorted order and sizes in the user's unit."""
+    if rule is None:
+        return None
+    # Codes of separate attributes are in sorted order already.
+    ordered: Callable = groups.to_public if rule.joint is None else np.asarray
+    return [
+        ShareBounds(ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit)
+        for one in rule.bounds
+    ]
+
+
+# Groups of new rows.
+
+
 def known_codes(
-    estimator, sensitive_features, n_rows, *, unknown_groups="error", missing_groups="error"
-):
+    estimator: Any,
+    sensitive_features: Table,
+    n_rows: int,
+    *,
+    unknown_groups: str = "error",
+    missing_groups: str = "error",
+) -> tuple[np.ndarray, dict]:
     """Codes of new rows in the order of the estimator's ``groups_``.
 
     A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
@@ -122,7 +423,7 @@ def known_codes(
         raise ValueError(
             f"sensitive_features is None, but {type(estimator).__name__} was fitted with "
             f"{len(known)} groups: {known.tolist()[:20]}. A row's cluster depends on its group."
-            f"{_way_out(estimator)}"
+            f"{_remedy(estimator)}"
         )
     sensitive_features = in_fitted_order(estimator, sensitive_features)
     extra = unseen_combinations(estimator, sensitive_features)
@@ -133,12 +434,48 @@ def known_codes(
     if unknown and unknown_groups == "error":
         raise ValueError(
             f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
-            f"learned in fit, so there are none for a new group.{_way_out(estimator)}"
+            f"learned in fit, so there are none for a new group.{_remedy(estimator)}"
         )
     return codes, extra
 
 
-def _unknown_in_words(estimator, unknown):
+def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
+    """Prices, per cluster, of combinations that ``fit`` has not seen of groups that it has."""
+    attributes = getattr(estimator, "_attributes", None)
+    parts = getattr(estimator, "_attribute_prices", [])
+    if not parts or attributes is None or sensitive_features is None:
+        return {}
+    known = set(estimator.groups_.tolist())
+    extra = {}
+    for name in encode_names(sensitive_features, missing="own_group")[1]:
+        codes = None if name in known else attributes.codes_of(name)
+        if codes is not None:
+            extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
+    return extra
+
+
+def unseen_values(estimator: Any, unknown: dict) -> dict | None:
+    """Rows of each value that ``fit`` has not seen, by column of separate attributes.
+
+    ``unknown`` has the number of rows of each unknown combination. None if there are no separate
+    attributes, or combinations are not made of them.
+    """
+    attributes = getattr(estimator, "_attributes", None)
+    if attributes is None or len(attributes.titles) < 2:
+        return None
+    columns = attributes.titles
+    if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
+        return None
+    by_column: dict = {}
+    for combination, count in unknown.items():
+        for column, names, value in zip(columns, attributes.names, combination, strict=True):
+            if value not in names.tolist():
+                counts = by_column.setdefault(column, {})
+                counts[value] = counts.get(value, 0) + count
+    return by_column or None
+
+
+def _unknown_in_words(estimator: Any, unknown: dict) -> str:
     """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
     by_column = unseen_values(estimator, unknown)
     if by_column is None:
@@ -147,48 +484,21 @@ def _unknown_in_words(estimator, unknown):
             f"groups: {estimator.groups_.tolist()[:20]}"
         )
     listed = "; ".join(
-        f"{_with_counts(counts)} in column {title!r}, whose groups are "
-        f"{estimator.attribute_groups_[title].tolist()[:20]}"
-        for title, counts in by_column.items()
+        f"{_with_counts(counts)} in column {column!r}, whose groups are "
+        f"{estimator.attribute_groups_[column].tolist()[:20]}"
+        for column, counts in by_column.items()
     )
     return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
 
 
-def _with_counts(unknown):
+def _with_counts(unknown: dict) -> str:
     return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
 
 
-def _way_out(estimator):
+def _remedy(estimator: Any) -> str:
     if not hasattr(estimator, "unknown_groups"):
         return " AnchorFairClustering with unknown_groups='blind' labels rows of unknown groups."
     return (
         " To label rows of unknown groups, or without any, by average prices: "
         "set_params(unknown_groups='blind')."
     )
-
-
-def fill_empty_clusters(X, labels, n_clusters, may_be_empty=None):
-    """Labels in which every one of ``n_clusters`` clusters has a row.
-
-    As long as a cluster is empty it takes, from the cluster with most rows, the row
-    farthest from that cluster's mean (the lowest index on ties). ``may_be_empty`` tells which
-    ones stay as they are.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,)
-        A new array.
-    n_filled : int
-        Number of clusters that were empty; a caller whose user expects otherwise warns.
-    """
-    labels = np.array(labels, dtype=np.int32)
-    sizes = np.bincount(labels, minlength=n_clusters)
-    empty = np.flatnonzero((sizes == 0) if may_be_empty is None else (sizes == 0) & ~may_be_empty)
-    for cluster in empty:
-        members = np.flatnonzero(labels == np.argmax(sizes))
-        distance = ((X[members] - X[members].mean(axis=0)) ** 2).sum(axis=1)
-        taken = members[np.argmax(distance)]
-        sizes[labels[taken]] -= 1
-        sizes[cluster] = 1
-        labels[taken] = cluster
-    return labels, len(empty)

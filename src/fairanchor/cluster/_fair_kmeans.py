@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
 from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
-from fairanchor.cluster._base import fill_empty_clusters
+from fairanchor.cluster._base import fill_empty_clusters, warn_about_small_groups
 from fairanchor.cluster._fair_lloyd import (
     CenterCosts,
     FairLloyd,
@@ -23,7 +23,6 @@ from fairanchor.cluster._fair_lloyd import (
     sums_in_chunks,
 )
 from fairanchor.cluster._large_scale import LargeScaleClusterer
-from fairanchor.cluster._weighted_rows import warn_about_small_groups
 from fairanchor.constraints._constraint import check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning

@@ -1,28 +1,37 @@
-"""Fairness-first clustering: proportional clusters first, quality within limits after."""
+"""Fairness-first clustering: proportional clusters first, lower cost within bounds after."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairness_first as kernels
 from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import equal_centers_allowed, one_thread
-from fairanchor._utils._sklearn_compat import Interval, fit_context
+from fairanchor._utils._shared_state import (
+    equal_centers_allowed,
+    one_thread,
+    users_stacklevel,
+)
+from fairanchor._utils._sklearn_compat import Interval
+from fairanchor._utils._typing import Seed
 from fairanchor.assignment import largest_remainder, proportional_counts
 from fairanchor.assignment._engine import labels_with_totals
 from fairanchor.assignment._sweep import KnownCosts
-from fairanchor.cluster._base import FairClusterer, fill_empty_clusters
-from fairanchor.cluster._weighted_rows import (
+from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
+    FairClusterer,
     WeightedRows,
+    fill_empty_clusters,
     rows_with_weight,
     spread_labels,
-    squared_distances,
     warn_about_small_groups,
 )
 from fairanchor.exceptions import FairnessWarning
@@ -57,7 +66,7 @@ class FairnessFirstClustering(FairClusterer):
     *Not guaranteed*: the least cost, nor any distance from it.
 
     The publication describes the stages; the details of this implementation (matching cost,
-    transport, order of the moves) are this library's own. The threshold used there is not
+    transport, order of the moves) are those of this library. The threshold used there is not
     known. Features are not rescaled: standardise them unless their units are comparable.
 
     **Cost**: k-means per group, a near-linear transport per refinement step, O(n k d) per
@@ -132,24 +141,22 @@ class FairnessFirstClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "n_init", "random_state")},
         "balance_threshold": [Interval(Real, 0, 1, closed="both")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_refine_iter": [Interval(Integral, 1, None, closed="left")],
         "max_sweeps": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        balance_threshold=0.8,
-        n_init=10,
-        max_refine_iter=20,
-        max_sweeps=100,
-        random_state=None,
-    ):
+        balance_threshold: float = 0.8,
+        n_init: int = 10,
+        max_refine_iter: int = 20,
+        max_sweeps: int = 100,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.balance_threshold = balance_threshold
         self.n_init = n_init
@@ -157,75 +164,32 @@ class FairnessFirstClustering(FairClusterer):
         self.max_sweeps = max_sweeps
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        """Cluster the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the cost and in the groups' shares.
-
-        Returns
-        -------
-        self : FairnessFirstClustering
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        power_of_two_scale(X)  # refuses what cannot be squared
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+        power_of_two_scale(X)  # raises an error for what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, self.n_clusters, kept)
         rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)
 
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         with one_thread():
-            combined = _combine(rows, self.n_init, seed)
-        refined, refinement_costs = _refine(rows, combined, self.max_refine_iter)
-        relaxed, relaxation_costs = self._relax(rows, refined)
-        improved, improvement_costs = _sweep(rows, relaxed, _improve_once, self.max_sweeps)
+            labels = _combine(rows, self.n_init, seed)
+        stages = {"combination": (labels, [rows.cost(labels)])}
+        stages["refinement"] = _refine(rows, labels, self.max_refine_iter)
+        stages["relaxation"] = self._relax(rows, stages["refinement"][0])
+        labels = stages["relaxation"][0]
+        stages["improvement"] = _sweep(rows, labels, _improve_once, self.max_sweeps)
+        labels = stages["improvement"][0]
 
-        self._store_stages(
-            rows,
-            groups,
-            kept,
-            combination=(combined, [rows.cost(combined)]),
-            refinement=(refined, refinement_costs),
-            relaxation=(relaxed, relaxation_costs),
-            improvement=(improved, improvement_costs),
-        )
-        self.cluster_centers_ = rows.centers(improved)
-        self.inertia_ = rows.cost(improved)
-        self.n_iter_ = len(refinement_costs) + len(relaxation_costs) + len(improvement_costs) - 2
-        all_labels = spread_labels(X, kept, improved, self.cluster_centers_)
-        self._store_labels(all_labels, groups, weights)
-        self._warn_if_groups_are_missing(rows)
-        return self
-
-    def _relax(self, rows, labels):
-        if self.balance_threshold == 1:
-            return labels, [rows.cost(labels)]
-        of_data = balance_of_table(rows.masses(labels).sum(axis=0)[None])
-        # The last bits of a quotient must not decide whether a move meets the threshold.
-        least_balance = self.balance_threshold * of_data * (1 - 1e-12)
-        return _sweep(rows, labels, partial(_relax_once, least_balance), self.max_sweeps)
-
-    def _store_stages(self, rows, groups, kept, **stages):
         self.stage_costs_ = {name: np.array(costs) for name, (_, costs) in stages.items()}
+        codes, shape = groups.codes[kept], (self.n_clusters, groups.n_groups)
         self.stage_counts_ = {
-            name: groups.to_public(
-                count_cells(
-                    labels, groups.codes[kept], self.n_clusters, groups.n_groups, rows.weights
-                )
-            )
-            for name, (labels, _) in stages.items()
+            name: groups.to_public(count_cells(after, codes, *shape, rows.weights))
+            for name, (after, _) in stages.items()
         }
-
-    def _warn_if_groups_are_missing(self, rows):
+        self.cluster_centers_ = rows.centers(labels)
+        self.inertia_ = rows.cost(labels)
+        self.n_iter_ = sum(map(len, self.stage_costs_.values())) - 3
+        self._store_labels(spread_labels(X, kept, labels, self.cluster_centers_), groups, weights)
         smallest = np.bincount(rows.codes).min()
         if self.balance_ == 0 < self.balance_threshold and smallest >= self.n_clusters:
             warnings.warn(
@@ -233,20 +197,28 @@ class FairnessFirstClustering(FairClusterer):
                 f"{self.n_clusters} clusters have no row of some group, though the smallest group "
                 f"has {smallest} rows. Fewer clusters may suit these rows better.",
                 FairnessWarning,
-                stacklevel=4,
+                stacklevel=users_stacklevel(),
             )
 
+    def _relax(self, rows: WeightedRows, labels: np.ndarray) -> tuple[np.ndarray, list]:
+        if self.balance_threshold == 1:
+            return labels, [rows.cost(labels)]
+        of_data = balance_of_table(rows.masses(labels).sum(axis=0)[None])
+        # The last bits of a quotient must not decide whether a move meets the threshold.
+        least_balance = self.balance_threshold * of_data * (1 - 1e-12)
+        return _sweep(rows, labels, partial(_relax_once, least_balance), self.max_sweeps)
 
-def _combine(rows, n_init, seed):
+
+def _combine(rows: WeightedRows, n_init: int, seed: int) -> np.ndarray:
     """Cluster each group by itself and match its sub-clusters to the heaviest group's."""
     group_masses = np.bincount(rows.codes, weights=rows.weights)
     reference = int(np.argmax(group_masses))
-    own = np.empty(len(rows.X), dtype=np.int32)
+    sub_labels = np.empty(len(rows.X), dtype=np.int32)
     for group in range(rows.n_groups):
         members = np.flatnonzero(rows.codes == group)
-        own[members] = _sub_clusters(rows, members, n_init, seed)
-    labels = own.copy()
-    means, masses = _means_of_cells(rows, own)
+        sub_labels[members] = _sub_clusters(rows, members, n_init, seed)
+    labels = sub_labels.copy()
+    means, masses = _means_of_cells(rows, sub_labels)
     slot_means, slot_masses = means[reference].copy(), masses[reference].copy()
     for group in range(rows.n_groups):
         if group == reference:
@@ -256,7 +228,7 @@ def _combine(rows, n_init, seed):
         slot_of = np.empty(rows.n_clusters, dtype=np.int32)
         slot_of[sub_clusters] = slots
         members = rows.codes == group
-        labels[members] = slot_of[own[members]]
+        labels[members] = slot_of[sub_labels[members]]
         # A reference with fewer rows than clusters leaves slots open: first come, first served.
         opened = slots[slot_masses[slots] == 0]
         matched = sub_clusters[slot_masses[slots] == 0]
@@ -264,7 +236,7 @@ def _combine(rows, n_init, seed):
     return fill_empty_clusters(rows.X, labels, rows.n_clusters)[0]
 
 
-def _sub_clusters(rows, members, n_init, seed):
+def _sub_clusters(rows: WeightedRows, members: np.ndarray, n_init: int, seed: int) -> np.ndarray:
     if len(members) <= rows.n_clusters:
         return np.arange(len(members))
     model = KMeans(rows.n_clusters, n_init=n_init, random_state=seed)
@@ -273,24 +245,26 @@ def _sub_clusters(rows, members, n_init, seed):
         return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
 
 
-def _means_of_cells(rows, own):
+def _means_of_cells(rows: WeightedRows, sub_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and mass of each group's sub-clusters; the mean of an empty one is 0."""
     n_cells = rows.n_groups * rows.n_clusters
-    cells = rows.codes * rows.n_clusters + own
+    cells = rows.codes * rows.n_clusters + sub_labels
     sums, masses = label_sums(rows.X, rows.weights, cells, n_cells)
     means = sums / np.where(masses > 0, masses, 1.0)[:, None]
     shape = (rows.n_groups, rows.n_clusters)
     return means.reshape(*shape, -1), masses.reshape(shape)
 
 
-def _merge_costs(means_a, masses_a, means_b, masses_b):
+def _merge_costs(
+    means_a: np.ndarray, masses_a: np.ndarray, means_b: np.ndarray, masses_b: np.ndarray
+) -> np.ndarray:
     """By how much merging two sub-clusters raises the cost; 0 if one of them is empty."""
     a, b = masses_a[:, None], masses_b[None, :]
     together = np.where(a + b > 0, a + b, 1.0)
-    return a * (b / together) * squared_distances(means_a, means_b)
+    return a * (b / together) * cdist(means_a, means_b, "sqeuclidean")
 
 
-def _refine(rows, labels, max_iter):
+def _refine(rows: WeightedRows, labels: np.ndarray, max_iter: int) -> tuple[np.ndarray, list]:
     """Deal the groups to clusters of the given sizes in proportion, at the least distance."""
     totals = _proportional_totals(rows, labels)
     weights = None if rows.has_equal_weights else rows.weights
@@ -300,7 +274,7 @@ def _refine(rows, labels, max_iter):
     # Unless they are already proportional, the first labels are given up at any cost.
     path = [rows.cost(labels)] if is_proportional else []
     while len(path) < max_iter:
-        costs = squared_distances(rows.X, rows.centers(labels))
+        costs = cdist(rows.X, rows.centers(labels), "sqeuclidean")
         known = MemoryRows(costs, rows.codes, rows.n_groups, weights=weights)
         dealt = labels_with_totals(known, KnownCosts(rows.n_clusters), totals)
         dealt, n_filled = fill_empty_clusters(rows.X, dealt, rows.n_clusters)
@@ -312,7 +286,7 @@ def _refine(rows, labels, max_iter):
     return labels, path
 
 
-def _proportional_totals(rows, labels):
+def _proportional_totals(rows: WeightedRows, labels: np.ndarray) -> np.ndarray:
     """What each cluster should have of each group: counts, or weights if these differ."""
     if rows.has_equal_weights:
         counts = count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups)
@@ -325,7 +299,7 @@ def _proportional_totals(rows, labels):
     return masses.sum(axis=1, keepdims=True) * (masses.sum(axis=0) / masses.sum())
 
 
-def _viable_sizes(sizes, group_sizes):
+def _viable_sizes(sizes: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     """Enlarge clusters too small to have a row of every group that has enough rows."""
     n_clusters, n = len(sizes), int(sizes.sum())
     enough = group_sizes[group_sizes >= n_clusters]
@@ -337,15 +311,10 @@ def _viable_sizes(sizes, group_sizes):
     return least + largest_remainder(np.maximum(sizes - least, 0), n - least * n_clusters)
 
 
-def _sweep(rows, labels, sweep, max_sweeps):
-    """Repeat a sweep of the local search until it changes nothing.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,)
-    costs : list
-        Cost before the first sweep and after each one.
-    """
+def _sweep(
+    rows: WeightedRows, labels: np.ndarray, sweep: Callable, max_sweeps: int
+) -> tuple[np.ndarray, list]:
+    """Labels after sweeps until one changes nothing, and the cost before and after each."""
     labels = labels.copy()
     costs = [rows.cost(labels)]
     for _ in range(max_sweeps):
@@ -357,32 +326,42 @@ def _sweep(rows, labels, sweep, max_sweeps):
         f"The cost still fell in the last of max_sweeps={max_sweeps} sweeps, which changed "
         f"{n_changes} pairs or rows: raise max_sweeps.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=users_stacklevel(),
     )
     return labels, costs
 
 
-def _relax_once(least_balance, rows, labels):
+def _state(rows: WeightedRows, labels: np.ndarray) -> kernels.State:
+    """What the kernels keep up to date; labels change in place."""
+    masses = rows.masses(labels).astype(np.float64)
+    sizes = np.bincount(labels, minlength=rows.n_clusters)
+    return kernels.State(labels, rows.centers(labels), masses.sum(axis=1), sizes, masses)
+
+
+def _relax_once(least_balance: float, rows: WeightedRows, labels: np.ndarray) -> int:
     """One sweep of single moves, the largest gains first; changes the labels in place."""
-    masses, centers = rows.masses(labels).astype(np.float64), rows.centers(labels)
-    totals, sizes = masses.sum(axis=1), np.bincount(labels, minlength=rows.n_clusters)
-    distances = squared_distances(rows.X, centers)
-    changes = kernels.best_move_changes(distances, rows.weights, labels, totals, sizes)
+    state, each = _state(rows, labels), np.arange(len(labels))
+    distances = cdist(rows.X, state.centers, "sqeuclidean")
+    weights, rest = rows.weights, state.totals[labels] - rows.weights
+    # What a departure saves; nothing if the others' weight is lost in rounding.
+    leaving = np.zeros(len(labels))
+    np.divide(weights * distances[each, labels] * (rest + weights), rest, leaving, where=rest > 0)
+    joining = weights[:, None] * distances
+    joining *= state.totals / (state.totals + weights[:, None])
+    joining[each, labels] = np.inf
+    changes = np.where(state.sizes[labels] > 1, joining.min(axis=1) - leaving, 0.0)
     order = np.argsort(changes, kind="stable")[: np.count_nonzero(changes < 0)]
-    given = (order, rows.X, rows.weights, rows.codes, least_balance)
-    return kernels.relaxation_sweep(*given, labels, centers, totals, sizes, masses)
+    known = kernels.Rows(rows.X, rows.weights, rows.codes)
+    return kernels.relaxation_sweep(order, known, least_balance, state)
 
 
-def _improve_once(rows, labels):
+def _improve_once(rows: WeightedRows, labels: np.ndarray) -> int:
     """One sweep of swaps inside the groups; changes the labels in place."""
-    masses, centers = rows.masses(labels).astype(np.float64), rows.centers(labels)
-    distances = squared_distances(rows.X, centers)
+    state = _state(rows, labels)
     members = np.lexsort((labels, rows.codes))
     cell_sizes = count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups).T
     ends = np.cumsum(cell_sizes).reshape(cell_sizes.shape)
     starts = np.column_stack([ends[:, :1] - cell_sizes[:, :1], ends])
-    positions = np.empty_like(members)
-    positions[members] = np.arange(len(members))
-    given = (rows.X, rows.weights, rows.codes, distances)
-    cells = (members, starts, positions)
-    return kernels.improvement_sweep(*given, *cells, labels, centers, masses.sum(axis=1), masses)
+    known = kernels.Rows(rows.X, rows.weights, rows.codes)
+    distances = cdist(rows.X, state.centers, "sqeuclidean")
+    return kernels.improvement_sweep(known, distances, members, starts, state)

@@ -13,8 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
 from fairanchor.assignment._sweep import cheapest_clusters
-from fairanchor.cluster._attribute_report import AttributeReport, public_limits
-from fairanchor.cluster._base import FairClusterer, check_n_clusters, check_rows, known_codes
+from fairanchor.cluster._base import (
+    AttributeReport,
+    FairClusterer,
+    check_n_clusters,
+    check_rows,
+    known_codes,
+    public_limits,
+)
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.constraints._constraint import is_bounds

@@ -2,13 +2,33 @@
 
 import inspect
 import warnings
+from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
+from fairanchor.anchors import Anchors
+from fairanchor.cluster._bounded import BoundedFairAssignment
+from fairanchor.cluster._fair_kmeans import FairKMeans
+from fairanchor.cluster._fairlets import FairletClustering
+from fairanchor.cluster._fairness_first import FairnessFirstClustering
+from fairanchor.cluster._one_stage import OneStageFairSpectralClustering
+from fairanchor.cluster._spectral import FairSpectralClustering
+from fairanchor.cluster._variational import VariationalFairClustering
 from fairanchor.exceptions import FairnessWarning
 
+#: Clusterers by the names that `AnchorFairClustering` takes.
+CLUSTERERS: dict[str, Any] = {
+    "fair_kmeans": FairKMeans,
+    "spfc": FairSpectralClustering,
+    "vfc": VariationalFairClustering,
+    "fmsc": OneStageFairSpectralClustering,
+    "fairlets": FairletClustering,
+    "ffc": FairnessFirstClustering,
+    "bounded": BoundedFairAssignment,
+}
 # Anchors with less than this part of their group's average mass do not take part: clusterers
 # that know no weights would make clusters of outliers.
 LIGHT_SHARE = 0.1
@@ -16,7 +36,28 @@ LIGHT_SHARE = 0.1
 N_CLUSTERS = ("n_clusters", "n_components")
 
 
-def cluster_anchors(clusterer, anchors, n_clusters, seed):
+def check_clusterer(clusterer: Any) -> Any:
+    """The estimator or callable that is meant."""
+    if clusterer is None:
+        return FairSpectralClustering()
+    if isinstance(clusterer, str):
+        return CLUSTERERS[clusterer]()
+    if isinstance(clusterer, type):
+        raise TypeError(
+            f"clusterer is the class {clusterer.__name__}, expected an instance of it: "
+            f"{clusterer.__name__}()."
+        )
+    if hasattr(clusterer, "fit") or callable(clusterer):
+        return clusterer
+    raise TypeError(
+        f"clusterer={clusterer!r} should be one of {sorted(CLUSTERERS)}, an estimator with fit, "
+        "or a callable f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)."
+    )
+
+
+def cluster_anchors(
+    clusterer: Any, anchors: Anchors, n_clusters: int | None, seed: int
+) -> tuple[np.ndarray, Any]:
     """Label the anchors.
 
     Parameters
@@ -52,10 +93,14 @@ def cluster_anchors(clusterer, anchors, n_clusters, seed):
         answer, fitted = _run(clusterer, points, codes, n_clusters, weights, seed)
     labels = np.full(n_anchors, -1, dtype=np.int64)
     labels[used] = _check_labels(answer, len(used), n_clusters, clusterer)
-    return _label_the_rest(labels, anchors.points), fitted
+    known, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    if len(others):
+        nearest = np.argmin(cdist(anchors.points[others], anchors.points[known]), axis=1)
+        labels[others] = labels[known[nearest]]
+    return labels, fitted
 
 
-def _heavy_anchors(anchors, n_clusters):
+def _heavy_anchors(anchors: Anchors, n_clusters: int | None) -> np.ndarray:
     sizes = np.bincount(anchors.group_codes)
     totals = np.bincount(anchors.group_codes, weights=anchors.masses)
     average = (totals / np.maximum(sizes, 1))[anchors.group_codes]
@@ -65,7 +110,14 @@ def _heavy_anchors(anchors, n_clusters):
     return np.flatnonzero(heavy)
 
 
-def _run(clusterer, points, codes, n_clusters, weights, seed):
+def _run(
+    clusterer: Any,
+    points: np.ndarray,
+    codes: np.ndarray,
+    n_clusters: int | None,
+    weights: np.ndarray | None,
+    seed: int,
+) -> tuple[Any, Any]:
     if not hasattr(clusterer, "fit"):
         answer = clusterer(points, codes, n_clusters, sample_weight=weights, random_state=seed)
         return answer, None
@@ -88,7 +140,7 @@ def _run(clusterer, points, codes, n_clusters, weights, seed):
     )
 
 
-def _check_labels(answer, n_points, n_clusters, clusterer):
+def _check_labels(answer: Any, n_points: int, n_clusters: int | None, clusterer: Any) -> np.ndarray:
     """Labels 0, 1, ... as found; -1 for noise."""
     name = _name_of(clusterer)
     labels = np.asarray(answer)
@@ -97,11 +149,8 @@ def _check_labels(answer, n_points, n_clusters, clusterer):
             f"{name} returned labels of shape {labels.shape} for {n_points} anchors, expected "
             f"({n_points},): one label per anchor."
         )
-    if not np.issubdtype(labels.dtype, np.number) or not np.all(np.isfinite(labels)):
-        raise ValueError(
-            f"{name} returned labels that are not finite numbers: {labels[:10].tolist()}."
-        )
-    if np.any(labels != np.floor(labels)):
+    is_number = np.issubdtype(labels.dtype, np.number) and np.isfinite(labels).all()
+    if not is_number or np.any(labels != np.floor(labels)):
         raise ValueError(
             f"{name} returned labels that are not whole numbers: {labels[:10].tolist()}."
         )
@@ -111,11 +160,11 @@ def _check_labels(answer, n_points, n_clusters, clusterer):
         raise ValueError(
             f"{name} labelled all {n_points} anchors as noise: there is no cluster to build on."
         )
-    found, codes = np.unique(labels[~noise], return_inverse=True)
-    if n_clusters is not None and len(found) != n_clusters:
+    distinct, codes = np.unique(labels[~noise], return_inverse=True)
+    if n_clusters is not None and len(distinct) != n_clusters:
         raise ValueError(
-            f"{name} returned {len(found)} clusters of anchors, expected n_clusters={n_clusters}. "
-            "With n_clusters=None the number that it finds is taken."
+            f"{name} returned {len(distinct)} clusters of anchors, expected "
+            f"n_clusters={n_clusters}. With n_clusters=None the number that it finds is taken."
         )
     if noise.any():
         warnings.warn(
@@ -129,15 +178,5 @@ def _check_labels(answer, n_points, n_clusters, clusterer):
     return compact
 
 
-def _label_the_rest(labels, points):
-    """Anchors without a label take that of the nearest anchor that has one."""
-    labels = labels.copy()
-    known = np.flatnonzero(labels >= 0)
-    for j in np.flatnonzero(labels < 0):
-        distances = ((points[known] - points[j]) ** 2).sum(axis=1)
-        labels[j] = labels[known[np.argmin(distances)]]
-    return labels
-
-
-def _name_of(clusterer):
+def _name_of(clusterer: Any) -> str:
     return type(clusterer).__name__ if hasattr(clusterer, "fit") else repr(clusterer)

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -10,9 +11,10 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairanchor._kernels._one_stage import cluster_sums, sweep
-from fairanchor._utils._shared_state import one_thread
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor._kernels import _one_stage as kernels
+from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
+from fairanchor._utils._typing import Seed
 from fairanchor.cluster._affinity import (
     heat_kernel_graph,
     rescale,
@@ -20,11 +22,20 @@ from fairanchor.cluster._affinity import (
     scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import FairClusterer
-from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
-from fairanchor.cluster._spectral import choose_solver, cluster_embedding
-from fairanchor.cluster._weighted_rows import rows_with_weight, spread_labels
-from fairanchor.exceptions import FairnessWarning
+from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
+    FairClusterer,
+    rows_with_weight,
+    spread_labels,
+)
+from fairanchor.cluster._spectral import (
+    SOLVERS,
+    FairLaplacian,
+    choose_solver,
+    cluster_embedding,
+    warn_if_singletons,
+)
+from fairanchor.groups._groups import count_cells
 from fairanchor.metrics import mnce_of_table
 
 #: ``fairness_weight="auto"`` stops raising the weight when MNCE gains no more than this.
@@ -43,10 +54,10 @@ class OneStageFairSpectralClustering(FairClusterer):
     ``λ Σ_l N_l Σ_r (N_lr / N_l)²``: never below ``λ n Σ_r share_r²``, which it attains just when
     every cluster mirrors the data. Any number of groups is supported.
 
-    *What holds.* The objective never increases from sweep to sweep, and at the end (unless
-    ``tol`` or ``max_iter`` stopped it) no single row can change its cluster with profit. *What
-    does not.* Fairness is a penalty: no balance is guaranteed, and the result is a local
-    minimum that depends on the start and on the order of the rows.
+    *Guaranteed*: the objective never increases from sweep to sweep, and at the end (unless
+    ``tol`` or ``max_iter`` stopped it) no move of a single row lowers it. *Not guaranteed*: any
+    balance, since fairness is a penalty; the result is a local minimum that depends on the start
+    and on the order of the rows.
 
     Cost of a sweep: O(edges + n × clusters), memory O(edges); GGᵀ is never formed. The
     start needs the lowest eigenvectors of L (dense up to 2000 rows, then sparse), the graph a
@@ -65,7 +76,7 @@ class OneStageFairSpectralClustering(FairClusterer):
     bandwidth : float or "auto", default="auto"
         t of the kernel ``exp(-d²/(2t²))``; ``"auto"`` is the median distance to a neighbour.
     max_iter : int, default=50
-        Limit on the sweeps.
+        Largest number of sweeps.
     tol : float, default=1e-4
         Stop when a sweep lowers the objective by this much relative to the part of it that
         labels can change, its excess over ``λ n Σ_r share_r²``.
@@ -122,28 +133,25 @@ class OneStageFairSpectralClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "fairness_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        fairness_weight=1.0,
-        n_neighbors=5,
-        bandwidth="auto",
-        max_iter=50,
-        tol=1e-4,
-        n_init=10,
-        random_state=None,
-    ):
+        fairness_weight: float | str = 1.0,
+        n_neighbors: int = 5,
+        bandwidth: float | str = "auto",
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        n_init: int = 10,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.fairness_weight = fairness_weight
         self.n_neighbors = n_neighbors
@@ -153,27 +161,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         self.n_init = n_init
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Number of rows that each row stands for.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         rng = check_random_state(self.random_state)
         with one_thread():
@@ -183,41 +171,31 @@ class OneStageFairSpectralClustering(FairClusterer):
             )
             start = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
             descent = self._descend(problem, start)
-        self._warn(descent, len(kept), groups.n_groups)
-        self.fairness_weight_ = descent.fairness_weight
-        self.objective_path_ = descent.objectives
-        self.objective_ = float(descent.objectives[-1])
-        self.n_iter_ = len(descent.objectives) - 1
-        self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
-        return self
-
-    def _descend(self, problem, start):
-        if self.fairness_weight != "auto":
-            return problem.descend(start, float(self.fairness_weight), self.max_iter, self.tol)
-        found = problem.descend(start, 1.0, self.max_iter, self.tol)
-        for fairness_weight in range(2, LARGEST_AUTO_WEIGHT + 1):
-            fairer = problem.descend(start, float(fairness_weight), self.max_iter, self.tol)
-            if fairer.mnce - found.mnce <= SMALLEST_GAIN:
-                break
-            found = fairer
-        return found
-
-    def _warn(self, descent, n_rows, n_groups):
         if not descent.converged:
             warnings.warn(
                 f"The objective still changed after max_iter={self.max_iter} sweeps, in the last "
                 f"one by {descent.objectives[-2] - descent.objectives[-1]:.3g}: the labels are no "
                 "local minimum yet.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=users_stacklevel(),
             )
-        if self.n_clusters == n_rows > 1 and n_groups > 1:
-            warnings.warn(
-                f"n_clusters={self.n_clusters} equals the number of rows: every cluster is a "
-                "single row, so each has one group only.",
-                FairnessWarning,
-                stacklevel=4,
-            )
+        warn_if_singletons(self.n_clusters, len(kept), groups.n_groups)
+        self.fairness_weight_ = descent.fairness_weight
+        self.objective_path_ = descent.objectives
+        self.objective_ = float(descent.objectives[-1])
+        self.n_iter_ = len(descent.objectives) - 1
+        self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
+
+    def _descend(self, problem: "OneStageProblem", start: np.ndarray) -> "Descent":
+        if self.fairness_weight != "auto":
+            return problem.descend(start, float(self.fairness_weight), self.max_iter, self.tol)
+        best = problem.descend(start, 1.0, self.max_iter, self.tol)
+        for fairness_weight in range(2, LARGEST_AUTO_WEIGHT + 1):
+            fairer = problem.descend(start, float(fairness_weight), self.max_iter, self.tol)
+            if fairer.mnce - best.mnce <= SMALLEST_GAIN:
+                break
+            best = fairer
+        return best
 
 
 @dataclass(frozen=True)
@@ -233,57 +211,58 @@ class Descent:
 
 @dataclass(frozen=True)
 class OneStageProblem:
-    """Association of the rows, in the unit of scaled weights, ready for the kernels.
+    """What the kernels take, with weights divided by ``2**exponent``."""
 
-    Attributes
-    ----------
-    graph : tuple
-        ``indptr``, ``indices``, ``data``, ``loops``.
-    weights, codes : ndarray of shape (n_rows,)
-        Weights divided by ``2**exponent``, and groups without gaps.
-    shares : ndarray of shape (n_groups,)
-    exponent : int
-    """
-
-    graph: tuple
-    weights: np.ndarray
-    codes: np.ndarray
-    shares: np.ndarray
+    graph: kernels.Association
+    rows: kernels.Rows
     exponent: int
 
-    def descend(self, start, fairness_weight, max_iter, tol):
-        """Sweep from ``start`` until nothing moves, little changes, or the limit is reached."""
-        rows, labels = (self.weights, self.codes), start.astype(np.int64)
+    def sums(self, labels: np.ndarray, n_clusters: int) -> kernels.Sums:
+        """Sums of the clusters."""
+        weights, codes, shares = self.rows
+        mass = np.bincount(labels, weights=weights, minlength=n_clusters)
+        table = count_cells(labels, codes, n_clusters, len(shares), weights)
+        is_inside = np.repeat(labels, np.diff(self.graph.indptr)) == labels[self.graph.indices]
+        edges = np.concatenate([self.graph.data * is_inside, self.graph.loops])
+        first = np.concatenate([np.repeat(labels, np.diff(self.graph.indptr)), labels])
+        association = np.bincount(first, weights=edges, minlength=n_clusters)
+        sizes = np.bincount(labels, minlength=n_clusters)
+        return kernels.Sums(sizes, mass, association, table - mass[:, None] * shares)
+
+    def descend(
+        self, start: np.ndarray, fairness_weight: float, max_iter: int, tol: float
+    ) -> Descent:
+        """Sweep from ``start`` until nothing moves, little changes, or ``max_iter`` is reached."""
+        labels, shares = start.astype(np.int64), self.rows.shares
         n_clusters = int(labels.max()) + 1
         scaled_weight = fairness_weight * np.exp2(self.exponent)
         costs, converged = [], False
         for n_sweeps in range(max_iter + 1):
             # Afresh before each sweep, so that rounding errors do not add up.
-            sums = cluster_sums(self.graph, rows, self.shares, labels, n_clusters)
+            sums = self.sums(labels, n_clusters)
             costs.append(_changeable_cost(sums, scaled_weight))
             if n_sweeps >= 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1]):
                 converged = True
             if converged or n_sweeps == max_iter:
                 break
-            converged = sweep(self.graph, rows, self.shares, scaled_weight, labels, sums) == 0
+            converged = kernels.sweep(self.graph, self.rows, scaled_weight, labels, sums) == 0
             if converged:
                 costs.append(costs[-1])
                 break
-        _, mass, _, excess = sums
-        table = np.maximum(excess + mass[:, None] * self.shares, 0.0)
-        bound = scaled_weight * self.weights.sum() * (self.shares**2).sum()
-        objectives = np.array(costs) + bound
+        table = np.maximum(sums.excess + sums.mass[:, None] * shares, 0.0)
+        objectives = np.array(costs) + scaled_weight * sums.mass.sum() * (shares**2).sum()
         return Descent(labels, objectives, converged, fairness_weight, mnce_of_table(table))
 
 
-def _changeable_cost(sums, fairness_weight):
+def _changeable_cost(sums: kernels.Sums, fairness_weight: float) -> float:
     """Objective without its lower bound ``λ n Σ share²``; not negative."""
-    _, mass, association, excess = sums
-    unfairness = (excess**2).sum(axis=1)
-    return float((1.0 + (fairness_weight * unfairness - association) / mass).sum())
+    unfairness = (sums.excess**2).sum(axis=1)
+    return float((1.0 + (fairness_weight * unfairness - sums.association) / sums.mass).sum())
 
 
-def _build_problem(graph, weights, group_codes):
+def _build_problem(
+    graph: Any, weights: np.ndarray | None, group_codes: np.ndarray
+) -> tuple[OneStageProblem, Any]:
     """The problem for the sweeps, and the graph among weighted rows for the first labels."""
     n_rows = graph.shape[0]
     codes = np.unique(group_codes, return_inverse=True)[1]
@@ -297,7 +276,7 @@ def _build_problem(graph, weights, group_codes):
     if not degrees.any():
         raise ValueError(
             "Every affinity is zero: the bandwidth is too small for the distances between "
-            "neighbours, so nothing is said about clusters."
+            "neighbours, so there are no clusters to find."
         )
     root = np.sqrt(np.divide(weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
     association = scale_both_sides(weighted, root)
@@ -307,15 +286,18 @@ def _build_problem(graph, weights, group_codes):
     association.sort_indices()
     arrays = (association.indptr, association.indices, association.data, loops)
     shares = np.bincount(codes, weights=weights) / weights.sum()
-    return OneStageProblem(arrays, weights, codes, shares, exponent), weighted
+    rows = kernels.Rows(weights, codes, shares)
+    return OneStageProblem(kernels.Association(*arrays), rows, exponent), weighted
 
 
-def _first_labels(weighted, problem, n_clusters, n_init, rng):
+def _first_labels(
+    weighted: Any, problem: OneStageProblem, n_clusters: int, n_init: int, rng: Any
+) -> np.ndarray:
     """k-means on the lowest eigenvectors, rows of length one; rows without an edge are zero."""
     linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
     graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
     one_group = np.zeros(len(linked), dtype=np.int64)
-    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.weights[linked])
+    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
     n_vectors = min(n_clusters, len(linked))
     n_components, _ = connected_components(graph, directed=False)
     solve = SOLVERS[choose_solver("auto", len(linked), n_vectors, n_components)]
@@ -324,12 +306,10 @@ def _first_labels(weighted, problem, n_clusters, n_init, rng):
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)
-    return cluster_embedding(
-        embedding, n_clusters, problem.weights, n_init, rng, max_iter=50, stacklevel=5
-    )
+    return cluster_embedding(embedding, n_clusters, problem.rows.weights, n_init, rng, max_iter=50)
 
 
-def _labels_of_all(X, kept, labels):
+def _labels_of_all(X: np.ndarray, kept: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if len(kept) == len(X):
         return labels
     X, _ = rescale(X)

@@ -1,37 +1,67 @@
-"""Fair spectral clustering: SpFC, s-FairSC and an iteration without eigendecomposition."""
+"""Fair spectral clustering: SpFC, s-FairSC and an iteration without eigendecomposition.
+
+The embedding has the lowest eigenvectors of a graph Laplacian among the vectors that are fair:
+
+    minimise  tr(XᵀAX)   subject to   XᵀX = I,  CᵀX = 0
+
+with ``A = I - M^{-1/2} W M^{-1/2}`` (or ``M^{-1/2} L M^{-1/2}``) and ``C = M^{-1/2} F``, where M is
+the metric of the embedding ``H = M^{-1/2} X``: degrees for the normalised cut, row weights for
+the ratio cut. ``FᵀH = 0`` states that each group has its share of every column of H.
+
+Three solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
+by Lanczos on a projected operator (s-FairSC), `solve_polar` by block iterations that stay
+feasible and never factorise anything larger than the block.
+"""
 
 import warnings
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairanchor._utils._shared_state import equal_centers_allowed, one_thread
+from fairanchor._utils._shared_state import (
+    equal_centers_allowed,
+    one_thread,
+    users_stacklevel,
+)
 from fairanchor._utils._sklearn_compat import (
     Interval,
     StrOptions,
     check_weights,
-    fit_context,
     validate_data,
 )
+from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
     build_affinity,
     check_affinity,
+    scale_both_sides,
     scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import FairClusterer, check_n_clusters, fill_empty_clusters
-from fairanchor.cluster._fair_eigen import SOLVERS, FairLaplacian
-from fairanchor.cluster._weighted_rows import rows_with_weight
+from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
+    FairClusterer,
+    check_n_clusters,
+    fill_empty_clusters,
+    rows_with_weight,
+)
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import check_groups
 
 #: Up to this many rows a dense eigensolver is faster and more accurate than an iterative one.
 DENSE_EIGEN_ROWS = 2000
+#: A Chebyshev filter magnifies the last wanted direction by about this much per iteration.
+FILTER_GAIN = 1e4
+#: And the lowest one by no more than this: at 1e12 rounding errors stalled at residuals of 1e-10.
+FILTER_RANGE = 1e6
+FILTER_DEGREES = (4, 200)
 
 
 class FairSpectralClustering(FairClusterer):
@@ -46,9 +76,9 @@ class FairSpectralClustering(FairClusterer):
     whose clusters all mirror the data's group shares has indicators with ``FᵀH = 0``, so this is
     the relaxation of the fair normalised cut (ratio cut). Any number of groups is supported.
 
-    *What holds.* ``FᵀH = 0`` and the orthonormality hold to rounding error. *What does not.*
-    k-means knows nothing of groups: the labels carry no guarantee, neither of balance nor of
-    being fairer than those of plain spectral clustering.
+    *Guaranteed*: ``FᵀH = 0`` and the orthonormality, to rounding error. *Not guaranteed*: any
+    balance of the labels, or that they are fairer than those of plain spectral clustering, since
+    k-means ignores groups.
 
     Cost: a dense eigenproblem, O(n³) time and O(n²) memory, up to 2000 rows; above, products with
     a sparse graph, O(n) each, whose number depends on the gaps of the spectrum. The
@@ -72,7 +102,7 @@ class FairSpectralClustering(FairClusterer):
     normalized : bool, default=True
         Normalised cut or ratio cut.
     eigen_solver : {"auto", "dense", "deflated", "polar"}, default="auto"
-        Three ways to the same optimum. ``"dense"``: in a basis of the null space of Fᵀ (SpFC).
+        Three ways to the same optimum. ``"dense"``: all pairs of rows at once (SpFC).
         ``"deflated"``: Lanczos on a projected operator (s-FairSC). ``"polar"``: block iterations
         that are feasible at every step. ``"auto"``: ``"dense"`` up to 2000 rows, above
         ``"deflated"``, or ``"polar"`` if the graph is disconnected (its lowest eigenvalue is
@@ -80,7 +110,7 @@ class FairSpectralClustering(FairClusterer):
     n_init : int, default=10
         Starts of k-means.
     max_iter : int, default=1000
-        Limit on the restarts of Lanczos, or on the steps of ``"polar"``.
+        Largest number of restarts of Lanczos, or of steps of ``"polar"``.
     tol : float, default=1e-6
         Largest residual of an eigenpair relative to the spectrum, for the iterative solvers.
     random_state : int, RandomState instance or None, default=None
@@ -109,13 +139,13 @@ class FairSpectralClustering(FairClusterer):
     group shares are weighted, and so is k-means. In a graph built from X the w rows are equal
     and similar to each other, which adds ``w (w - 1)`` to the diagonal: with ``affinity="rbf"``
     integer weights give the embedding of the repeated rows. In a precomputed graph the diagonal
-    says how similar a row is to itself. Rows of weight zero are placed at the mean of their
+    states how similar a row is to itself. Rows of weight zero are placed at the mean of their
     neighbours.
 
     *Isolated rows* of a precomputed graph could meet any constraint on H at no cost. They
     are left out of the eigenproblem, with a warning, and placed at the mean of the embedding.
-    A *disconnected* graph is legitimate: its lowest eigenvalue, zero, is multiple. With more
-    components than the embedding can tell apart the result is arbitrary, and a warning says so.
+    A *disconnected* graph is allowed: its lowest eigenvalue, zero, is multiple. With more
+    components than the embedding can tell apart the result is arbitrary, with a warning.
 
     References
     ----------
@@ -140,32 +170,29 @@ class FairSpectralClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "affinity": [StrOptions({"auto", "rbf", "knn", "precomputed"})],
         "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "normalized": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", *SOLVERS})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "eigen_solver": [StrOptions({"auto", "dense", "deflated", "polar"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        affinity="auto",
-        n_neighbors="auto",
-        bandwidth="auto",
-        normalized=True,
-        eigen_solver="auto",
-        n_init=10,
-        max_iter=1000,
-        tol=1e-6,
-        random_state=None,
-    ):
+        affinity: str = "auto",
+        n_neighbors: int | str = "auto",
+        bandwidth: float | str = "auto",
+        normalized: bool = True,
+        eigen_solver: str = "auto",
+        n_init: int = 10,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors
@@ -177,7 +204,7 @@ class FairSpectralClustering(FairClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         precomputed = self.affinity == "precomputed"
         tags.input_tags.pairwise = precomputed
@@ -185,27 +212,7 @@ class FairSpectralClustering(FairClusterer):
         tags.input_tags.positive_only = precomputed
         return tags
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        """Cluster the rows of X, or the vertices of a precomputed graph.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; or the affinity, of shape (n_samples, n_samples), if ``affinity="precomputed"``.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Number of rows that each row stands for.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         rows_with_weight(weights, self.n_clusters, X.shape[0])
         rng = check_random_state(self.random_state)
         # One thread: the last bits of multi-threaded sums depend on the number of threads.
@@ -217,17 +224,12 @@ class FairSpectralClustering(FairClusterer):
                 exponent = 0
             H = self._embed(graph, exponent, groups.codes, weights, rng)
             labels = cluster_embedding(H, self.n_clusters, weights, self.n_init, rng)
-        if self.n_clusters == len(labels) > 1 and groups.n_groups > 1:
-            warnings.warn(
-                f"n_clusters={self.n_clusters} equals the number of rows: every cluster is a "
-                "single row, so each has one group only.",
-                FairnessWarning,
-                stacklevel=3,
-            )
+        warn_if_singletons(self.n_clusters, len(labels), groups.n_groups)
         self._store_labels(labels, groups, weights)
-        return self
 
-    def _check_input(self, X, sensitive_features, sample_weight):
+    def _check_input(
+        self, X: Table, sensitive_features: Table, sample_weight: Weights
+    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
         if self.affinity != "precomputed":
             return super()._check_input(X, sensitive_features, sample_weight)
         X = validate_data(self, X, dtype=np.float64, order="C", accept_sparse="csr")
@@ -235,7 +237,14 @@ class FairSpectralClustering(FairClusterer):
         groups = check_groups(sensitive_features, X.shape[0])
         return X, groups, check_weights(sample_weight, X)
 
-    def _embed(self, graph, exponent, group_codes, weights, rng):
+    def _embed(
+        self,
+        graph: Any,
+        exponent: int,
+        group_codes: np.ndarray,
+        weights: np.ndarray | None,
+        rng: Any,
+    ) -> np.ndarray:
         """Set the embedding and its eigenvalues; return the embedding in a safe unit."""
         if weights is None:
             weights, weight_exponent, weighted = np.ones(graph.shape[0]), 0, graph
@@ -265,15 +274,15 @@ class FairSpectralClustering(FairClusterer):
         self.n_iter_ = result.n_iter
         return H
 
-    def _active_rows(self, weighted, weights):
-        """Rows with a positive degree; isolated ones are told to the user."""
+    def _active_rows(self, weighted: Any, weights: np.ndarray) -> np.ndarray:
+        """Rows with a positive degree; a warning reports isolated ones."""
         active = np.asarray(weighted.sum(axis=1)).ravel() > 0
         present = weights > 0
         n_isolated = np.count_nonzero(present & ~active)
         if not active.any():
             raise ValueError(
                 f"The graph has no edge between rows of positive weight (bandwidth="
-                f"{self.bandwidth!r}): every affinity is zero, so nothing is said about clusters."
+                f"{self.bandwidth!r}): every affinity is zero, so there are no clusters to find."
             )
         if n_isolated:
             warnings.warn(
@@ -281,11 +290,11 @@ class FairSpectralClustering(FairClusterer):
                 f"row {int(np.argmax(present & ~active))}): the fairness constraint leaves them "
                 "out, and they join the cluster nearest to the mean of the embedding.",
                 FairnessWarning,
-                stacklevel=5,
+                stacklevel=users_stacklevel(),
             )
         return active
 
-    def _solve(self, problem, n_rows, rng):
+    def _solve(self, problem: "FairLaplacian", n_rows: int, rng: Any) -> "EigenResult":
         n_vectors = min(self.n_clusters, problem.n_directions)
         if n_vectors < self.n_clusters < n_rows:
             warnings.warn(
@@ -293,7 +302,7 @@ class FairSpectralClustering(FairClusterer):
                 f"{problem.n_groups} groups have only {n_vectors} fair directions: the embedding "
                 f"has {n_vectors} columns.",
                 FairnessWarning,
-                stacklevel=5,
+                stacklevel=users_stacklevel(),
             )
         n_components, _ = connected_components(problem.similarity, directed=False)
         if n_components - (problem.n_groups - 1) > n_vectors:
@@ -302,7 +311,7 @@ class FairSpectralClustering(FairClusterer):
                 f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
                 "share a cluster is arbitrary.",
                 FairnessWarning,
-                stacklevel=5,
+                stacklevel=users_stacklevel(),
             )
         name = choose_solver(self.eigen_solver, problem.n_rows, n_vectors, n_components)
         result = SOLVERS[name](problem, n_vectors, tol=self.tol, max_iter=self.max_iter, rng=rng)
@@ -312,12 +321,12 @@ class FairSpectralClustering(FairClusterer):
                 f"{result.residual:.1e}, above tol={self.tol}, after {result.n_iter} products: "
                 "increase max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=users_stacklevel(),
             )
         return result
 
 
-def choose_solver(eigen_solver, n_rows, n_vectors, n_components):
+def choose_solver(eigen_solver: str, n_rows: int, n_vectors: int, n_components: int) -> str:
     """Name in `SOLVERS`; Lanczos and blocks need room around the wanted vectors."""
     if n_vectors > n_rows // 4:
         return "dense"
@@ -328,21 +337,23 @@ def choose_solver(eigen_solver, n_rows, n_vectors, n_components):
     return "deflated" if n_components == 1 else "polar"
 
 
-def _subgraph(graph, active):
+def _subgraph(graph: Any, active: np.ndarray) -> Any:
     rows = np.flatnonzero(active)
     if sparse.issparse(graph):
         return sparse.csr_array(graph[rows][:, rows])
     return graph[np.ix_(rows, rows)]
 
 
-def _without_noise(H):
+def _without_noise(H: np.ndarray) -> np.ndarray:
     """H with columns that are constant up to rounding made so: k-means would split the noise."""
     constant = np.ptp(H, axis=0) <= 1e-9 * np.abs(H).max(axis=0)
     H[:, constant] = H[:, constant].mean(axis=0)
     return H
 
 
-def _place_other_rows(H, graph, active, metric, weights):
+def _place_other_rows(
+    H: np.ndarray, graph: Any, active: np.ndarray, metric: np.ndarray, weights: np.ndarray
+) -> None:
     """Write the rows of H outside the eigenproblem: mean of the neighbours, else of all rows."""
     others = np.flatnonzero(~active)
     if len(others) == 0:
@@ -356,12 +367,30 @@ def _place_other_rows(H, graph, active, metric, weights):
     H[others[linked]] = nearby[linked] / total[linked, None]
 
 
-def cluster_embedding(H, n_clusters, weights, n_init, rng, max_iter=300, stacklevel=4):
+def warn_if_singletons(n_clusters: int, n_rows: int, n_groups: int) -> None:
+    """Warn of as many clusters as rows."""
+    if n_clusters == n_rows > 1 and n_groups > 1:
+        warnings.warn(
+            f"n_clusters={n_clusters} equals the number of rows: every cluster is a single row, "
+            "so each has one group only.",
+            FairnessWarning,
+            stacklevel=users_stacklevel(),
+        )
+
+
+def cluster_embedding(
+    H: np.ndarray,
+    n_clusters: int,
+    weights: np.ndarray | None,
+    n_init: int,
+    rng: Any,
+    max_iter: int = 300,
+) -> np.ndarray:
     """k-means labels of the rows of H, every cluster with a row; row by row if one per row."""
     if n_clusters == len(H):
         return np.arange(n_clusters)
     kmeans = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=rng)
-    with equal_centers_allowed():  # said below, in the words of this method
+    with equal_centers_allowed():  # a warning follows below
         labels = kmeans.fit(H, sample_weight=weights).labels_
     labels, n_filled = fill_empty_clusters(H, labels, n_clusters)
     if n_filled:
@@ -369,6 +398,208 @@ def cluster_embedding(H, n_clusters, weights, n_init, rng, max_iter=300, stackle
             f"k-means found {n_clusters - n_filled} clusters, not {n_clusters}: the embedding has "
             "too few distinct rows, so the largest clusters were split arbitrarily.",
             ConvergenceWarning,
-            stacklevel=stacklevel,
+            stacklevel=users_stacklevel(),
         )
     return labels
+
+
+# The eigenproblem.
+
+
+@dataclass(frozen=True)
+class EigenResult:
+    """Eigenpairs of the constrained problem, values increasing and vectors orthonormal.
+
+    ``n_iter`` counts products of the graph with a vector or block; ``residual`` is the largest
+    norm of ``PAPx - value x``, relative to the bound on the spectrum.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    n_iter: int
+    residual: float
+
+
+class FairLaplacian:
+    """The operator A and the projector P onto the fair vectors.
+
+    The columns of F for all groups span ``{B c : share · c = 0}``, where the columns of B,
+    one per group, have disjoint supports. So P needs one orthonormal vector per group and one
+    direction in the space of groups: O(n) work and memory for any number of groups, and
+    nothing depends on which group comes last. All degrees and weights are positive, and every
+    group is present. The metric is the degrees for the normalised cut, else the weights.
+    """
+
+    def __init__(
+        self, graph: Any, group_codes: np.ndarray, weights: np.ndarray, *, normalized: bool = True
+    ) -> None:
+        degrees = np.asarray(graph.sum(axis=1)).ravel()
+        self.metric = degrees if normalized else weights
+        root = np.sqrt(self.metric)
+        self.similarity = scale_both_sides(graph, 1.0 / root)
+        self.diagonal = np.ones(len(degrees)) if normalized else degrees / weights
+        self.spectrum_bound = 2.0 * self.diagonal.max()
+        self.n_rows, self.n_groups = len(degrees), int(group_codes.max()) + 1
+
+        share = np.bincount(group_codes, weights=weights) / weights.sum()
+        entries = weights / root
+        norm = np.sqrt(np.bincount(group_codes, weights=entries**2))
+        self._basis = sparse.csr_array(
+            (entries / norm[group_codes], group_codes, np.arange(self.n_rows + 1)),
+            shape=(self.n_rows, self.n_groups),
+        )
+        direction = share / norm
+        self._direction = direction / np.linalg.norm(direction)
+
+    @property
+    def n_directions(self) -> int:
+        """Dimension of the space of fair vectors."""
+        return self.n_rows - self.n_groups + 1
+
+    def project(self, V: np.ndarray) -> np.ndarray:
+        """PV: the nearest fair vectors."""
+        in_groups = self._basis.T @ V
+        in_groups = in_groups - np.multiply.outer(self._direction, self._direction @ in_groups)
+        return V - self._basis @ in_groups
+
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """AV."""
+        return (V.T * self.diagonal).T - self.similarity @ V
+
+
+def solve_dense(
+    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+) -> EigenResult:
+    """SpFC: eigenvectors of PAP, with the unfair directions moved above the spectrum."""
+    similarity = problem.similarity
+    A = np.diag(problem.diagonal)
+    A -= similarity.toarray() if sparse.issparse(similarity) else similarity
+    if problem.n_groups > 1:
+        P = problem.project(np.eye(problem.n_rows))
+        A = problem.project(problem.project(A).T)
+        A += 2.0 * problem.spectrum_bound * (np.eye(problem.n_rows) - P)
+        A = 0.5 * (A + A.T)
+    values, X = linalg.eigh(A, subset_by_index=(0, n_vectors - 1))
+    return _result(problem, values, X, 1)
+
+
+def solve_deflated(
+    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+) -> EigenResult:
+    """s-FairSC: Lanczos on P(σI - A)P, whose largest eigenvectors are the fair lowest ones.
+
+    σ exceeds the spectrum of A, so the unfair directions, at 0, lie below all others. Where
+    Lanczos does not converge, `solve_polar` takes over.
+    """
+    start = problem.project(rng.standard_normal(problem.n_rows))
+    n_products = 0
+
+    def multiply(v: np.ndarray) -> np.ndarray:
+        nonlocal n_products
+        n_products += 1
+        v = problem.project(v.reshape(-1))
+        return problem.project(1.1 * problem.spectrum_bound * v - problem.apply(v))
+
+    operator = LinearOperator((problem.n_rows,) * 2, matvec=multiply, dtype=np.float64)
+    n_lanczos = min(problem.n_rows, max(4 * n_vectors, 32))
+    try:
+        _, X = eigsh(
+            operator, n_vectors, which="LA", v0=start, ncv=n_lanczos, tol=tol, maxiter=max_iter
+        )
+    except ArpackNoConvergence:
+        result = solve_polar(problem, n_vectors, tol=tol, max_iter=max_iter, rng=rng)
+        return replace(result, n_iter=n_products + result.n_iter)
+    return _result(problem, *_rayleigh_ritz(problem, _polar(problem, X)), n_products)
+
+
+def solve_polar(
+    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+) -> EigenResult:
+    """Block iteration ``X <- polar(p(PAP) X)``: both constraints hold after every step.
+
+    p is a Chebyshev polynomial that is small on the unwanted part of the spectrum. The block
+    has a few vectors to spare, since its last ones converge slowly, and is rotated to its
+    Ritz vectors in between. Copes with multiple eigenvalues up to the size of the block.
+    """
+    n_block = min(n_vectors + max(4, n_vectors // 2), problem.n_directions)
+    X = rng.standard_normal((problem.n_rows, n_block))
+    # sqrt(metric), a constant column of the embedding, is the lowest eigenvector of all.
+    X[:, 0] = np.sqrt(problem.metric)
+    values, X = _rayleigh_ritz(problem, _polar(problem, X))
+    n_products = 0
+    for _ in range(max_iter):
+        residuals = _residuals(problem, values, X)
+        if residuals[:n_vectors].max() <= tol:
+            break
+        # Converged leading vectors are locked, or they would drown the others in the filter.
+        n_locked = int(np.argmax(residuals > 0.1 * tol))
+        locked, moving = X[:, :n_locked], X[:, n_locked:]
+        degree = _filter_degree(values, n_vectors, problem.spectrum_bound)
+        moving = _chebyshev(problem, moving, values[n_locked], values[-1], degree)
+        moving -= locked @ (locked.T @ moving)
+        values, X = _rayleigh_ritz(problem, _polar(problem, np.hstack([locked, moving])))
+        n_products += degree
+    return _result(problem, values[:n_vectors], X[:, :n_vectors], max(1, n_products))
+
+
+def _filter_degree(values: np.ndarray, n_vectors: int, bound: float) -> int:
+    """Degree that magnifies the last wanted direction by `FILTER_GAIN`.
+
+    Less if the lowest direction would then be magnified by more than `FILTER_RANGE`.
+    """
+    width = max(bound - values[-1], 1e-12 * bound)
+    rates = np.arccosh(1.0 + np.maximum(2.0 * (values[-1] - values) / width, 1e-12))
+    degree = min(np.log(FILTER_GAIN) / rates[n_vectors - 1], np.log(FILTER_RANGE) / rates[0])
+    return int(np.clip(degree, *FILTER_DEGREES))
+
+
+def _chebyshev(
+    problem: FairLaplacian, X: np.ndarray, lowest: float, cut: float, degree: int
+) -> np.ndarray:
+    """Chebyshev polynomial of PAP, bounded by one on [cut, bound], applied to X.
+
+    Divided by its value at ``lowest``, so that nothing overflows.
+    """
+    upper = problem.spectrum_bound * (1 + 1e-6)
+    half_width, center = 0.5 * (upper - cut), 0.5 * (upper + cut)
+    first_scale = half_width / (lowest - center)
+    scale = first_scale
+    before, current = X, (problem.project(problem.apply(X)) - center * X) * (scale / half_width)
+    for _ in range(degree - 1):
+        next_scale = 1.0 / (2.0 / first_scale - scale)
+        product = problem.project(problem.apply(current)) - center * current
+        product *= 2.0 * next_scale / half_width
+        product -= before * (scale * next_scale)
+        before, current, scale = current, product, next_scale
+    return current
+
+
+def _polar(problem: FairLaplacian, X: np.ndarray) -> np.ndarray:
+    """The orthonormal block nearest to PX; it spans the same space, so it is fair too."""
+    X = problem.project(X)
+    norm = np.linalg.norm(X, axis=0)
+    U, _, Vt = linalg.svd(X / np.where(norm > 0, norm, 1.0), full_matrices=False)
+    return problem.project(U @ Vt)
+
+
+def _rayleigh_ritz(problem: FairLaplacian, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    inner = X.T @ problem.apply(X)
+    values, rotation = linalg.eigh(0.5 * (inner + inner.T))
+    return values, X @ rotation
+
+
+def _residuals(problem: FairLaplacian, values: np.ndarray, X: np.ndarray) -> np.ndarray:
+    difference = problem.project(problem.apply(X)) - X * values
+    return np.linalg.norm(difference, axis=0) / problem.spectrum_bound
+
+
+def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: int) -> EigenResult:
+    X = problem.project(X)
+    # The largest entry of each column is positive, the first one among near ties.
+    size = np.abs(X)
+    first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
+    X = X * np.where(X[first, np.arange(X.shape[1])] < 0, -1.0, 1.0)
+    return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
+
+
+SOLVERS = {"dense": solve_dense, "deflated": solve_deflated, "polar": solve_polar}

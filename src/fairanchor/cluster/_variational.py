@@ -1,29 +1,41 @@
 """Variational fair clustering: a clustering cost plus a penalty on the groups' shares."""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_array, check_random_state
 
-from fairanchor._kernels._variational import (
-    bound_updates,
-    most_likely_clusters,
-    polish_labels,
-)
+from fairanchor._kernels import _variational as kernels
 from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import equal_centers_allowed, one_thread
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
-from fairanchor.cluster._base import FairClusterer, fill_empty_clusters
-from fairanchor.cluster._variational_objectives import OBJECTIVES, PenalisedRows, mean_spread
-from fairanchor.cluster._weighted_rows import (
+from fairanchor._utils._shared_state import (
+    equal_centers_allowed,
+    one_thread,
+    users_stacklevel,
+)
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
+from fairanchor._utils._typing import Seed
+from fairanchor.cluster._base import (
+    COMMON_CONSTRAINTS,
+    FairClusterer,
+    fill_empty_clusters,
     rows_with_weight,
     spread_labels,
     warn_about_small_groups,
 )
+from fairanchor.groups._groups import count_cells
+from fairanchor.rows._sums import label_sums
 
+#: Cells lighter than this share of the total weight count as this heavy: the penalty of a
+#: cluster without a group is large but finite.
+MASS_FLOOR = 1e-20
 #: First soft labels are softmax(-FIRST_SHARPNESS * costs / their spread): soft enough that a
 #: group far away can still enter a cluster, sharp enough that the argmax keeps its shares.
 FIRST_SHARPNESS = 10.0
@@ -56,7 +68,7 @@ class VariationalFairClustering(FairClusterer):
     *Guaranteed*: ``energy_path_``, the energy of the hard labels with their own centres,
     never increases, and its last entry belongs to ``labels_``. Every cluster has a row.
     *Not guaranteed*: any bound on the balance of the labels. The penalty is a price, not a
-    constraint; look at ``fairness_error_`` and raise ``fairness_weight`` if it is too high.
+    constraint; check ``fairness_error_`` and raise ``fairness_weight`` if it is too high.
 
     **Units.** The clustering term is in units of X squared (``"kmedian"``: of X), the
     penalty is not, so the same ``fairness_weight`` means less fairness when X is
@@ -133,7 +145,7 @@ class VariationalFairClustering(FairClusterer):
 
     A large penalty can leave a cluster without rows, since nothing is fairer than an empty
     cluster. Such a run starts anew from plain k-means, at most twice; after that the
-    largest cluster is split by its farthest row, and a ConvergenceWarning says so.
+    largest cluster is split by its farthest row, with a ``ConvergenceWarning``.
 
     References
     ----------
@@ -153,38 +165,35 @@ class VariationalFairClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
         "objective": [StrOptions({"kmeans", "kmedian", "ncut"})],
         "fairness_weight": [Interval(Real, 0, None, closed="left")],
         "lipschitz": [Interval(Real, 0, None, closed="neither"), None],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "init": [StrOptions({"k-means++"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_inner_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "inner_tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        objective="kmeans",
-        fairness_weight=0.25,
-        lipschitz=None,
-        n_neighbors=20,
-        init="k-means++",
-        n_init=4,
-        max_iter=100,
-        max_inner_iter=10_000,
-        tol=1e-4,
-        inner_tol=1e-5,
-        polish=True,
-        random_state=None,
-    ):
+        objective: str = "kmeans",
+        fairness_weight: float = 0.25,
+        lipschitz: float | None = None,
+        n_neighbors: int = 20,
+        init: Any = "k-means++",
+        n_init: int = 4,
+        max_iter: int = 100,
+        max_inner_iter: int = 10_000,
+        tol: float = 1e-4,
+        inner_tol: float = 1e-5,
+        polish: bool = True,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.objective = objective
         self.fairness_weight = fairness_weight
@@ -199,27 +208,8 @@ class VariationalFairClustering(FairClusterer):
         self.polish = polish
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
-        """Cluster the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the clustering term and in the groups' shares.
-
-        Returns
-        -------
-        self : VariationalFairClustering
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        power_of_two_scale(X)  # refuses what cannot be squared
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+        power_of_two_scale(X)  # raises an error for what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, self.n_clusters, kept)
         rows = PenalisedRows.of(X, groups, weights, kept, self.fairness_weight)
@@ -227,7 +217,7 @@ class VariationalFairClustering(FairClusterer):
         with one_thread():
             objective = OBJECTIVES[self.objective](rows, self.n_clusters, self.n_neighbors)
             run = self._best_run(rows, objective)
-        run.warn_if_incomplete(self)
+        self._warn_if_incomplete(run)
 
         self.cluster_centers_ = objective.centers(run.labels)
         self.energy_path_ = np.array(run.energies)
@@ -236,13 +226,14 @@ class VariationalFairClustering(FairClusterer):
             spread_labels(X, kept, run.labels, self.cluster_centers_), groups, weights
         )
         self.fairness_error_ = fairness_error(self.counts_)
-        return self
 
-    def _best_run(self, rows, objective):
+    def _best_run(self, rows: "PenalisedRows", objective: "MeansObjective") -> "_Run":
         """The run with the lowest energy, the earliest on ties."""
         random_state = check_random_state(self.random_state)
-        if len(rows.X) == self.n_clusters:
-            return _singletons(rows, objective)
+        if len(rows.X) == self.n_clusters:  # there is only one clustering
+            labels = np.arange(self.n_clusters, dtype=np.int32)
+            energy = objective.energy(labels, objective.update(labels))
+            return _Run(labels, [energy], converged=True)
         if not isinstance(self.init, str):
             return self._run(rows, objective, self._check_init(rows.X), random_state)
         runs = []
@@ -253,7 +244,7 @@ class VariationalFairClustering(FairClusterer):
             runs.append(self._run(rows, objective, centers, random_state))
         return min(runs, key=lambda run: run.energies[-1])
 
-    def _check_init(self, X):
+    def _check_init(self, X: np.ndarray) -> np.ndarray:
         centers = check_array(self.init, dtype=np.float64, order="C", input_name="init")
         expected = (self.n_clusters, X.shape[1])
         if centers.shape != expected:
@@ -263,9 +254,15 @@ class VariationalFairClustering(FairClusterer):
             )
         return centers
 
-    def _run(self, rows, objective, centers, random_state):
+    def _run(
+        self,
+        rows: "PenalisedRows",
+        objective: "MeansObjective",
+        centers: np.ndarray,
+        random_state: np.random.RandomState,
+    ) -> "_Run":
         """Alternate bound updates and centre updates until the energy stops falling."""
-        run = _Run()
+        run = _Run(np.empty(0, dtype=np.int32), [])
         state = objective.start(centers)
         n_reseeds = 0
         while len(run.energies) < self.max_iter and not run.converged:
@@ -280,96 +277,226 @@ class VariationalFairClustering(FairClusterer):
                 labels, _ = fill_empty_clusters(rows.X, labels, self.n_clusters)
                 self._polish(rows, costs, labels, order=np.arange(len(labels)))
             state = objective.update(labels)
-            energy = objective.value(labels, state) + rows.penalty(labels, self.n_clusters)
-            run.record(labels, energy, self.tol, inner_converged=inner_converged, n_lost=n_lost)
+            energy = objective.energy(labels, state)
+            if run.energies and energy >= run.energies[-1]:
+                run.converged = True
+                break
+            if len(run.energies) > 1:
+                run.converged = run.energies[-1] - energy <= self.tol * abs(energy)
+            run.labels, run.inner_converged, run.n_lost = labels, inner_converged, n_lost
+            run.energies.append(energy)
         return run
 
-    def _assign(self, rows, costs, default_lipschitz):
+    def _assign(
+        self, rows: "PenalisedRows", costs: np.ndarray, default_lipschitz: float
+    ) -> tuple[np.ndarray, bool]:
         """Hard labels for fixed costs, and whether the bound updates converged."""
         if self.lipschitz is None:
-            unit = mean_spread(costs, rows.weights) / FIRST_SHARPNESS
+            away = costs.mean(axis=1) - costs.min(axis=1)
+            spread = float(np.average(away, weights=rows.weights))
+            unit = (spread if spread > 1e-300 else 1.0) / FIRST_SHARPNESS
             lipschitz = unit * default_lipschitz
         else:
             unit, lipschitz = 1.0, float(self.lipschitz)
-        sharpness, prices, _, converged = bound_updates(
-            costs, *rows.model, 1.0 / unit, lipschitz, self.max_inner_iter, float(self.inner_tol)
+        sharpness, prices, _, converged = kernels.bound_updates(
+            costs, rows.model, 1.0 / unit, lipschitz, self.max_inner_iter, float(self.inner_tol)
         )
-        labels, margins = most_likely_clusters(costs, rows.codes, sharpness, prices)
+        labels, margins = kernels.most_likely_clusters(costs, rows.codes, sharpness, prices)
         self._polish(rows, costs, labels, order=np.argsort(margins, kind="stable"))
         return labels, converged
 
-    def _polish(self, rows, costs, labels, order):
+    def _polish(
+        self, rows: "PenalisedRows", costs: np.ndarray, labels: np.ndarray, order: np.ndarray
+    ) -> None:
         if self.polish:
-            polish_labels(order, costs, *rows.model, MAX_POLISH_SWEEPS, labels)
+            kernels.polish_labels(order, costs, rows.model, MAX_POLISH_SWEEPS, labels)
+
+    def _warn_if_incomplete(self, run: "_Run") -> None:
+        if run.n_lost:
+            message = (
+                f"{run.n_lost} of n_clusters={self.n_clusters} clusters lost all rows, also "
+                f"after {MAX_RESEEDS} new starts: the largest clusters were split by their "
+                "farthest rows. Fewer clusters may suit these rows better."
+            )
+        elif not run.converged:
+            message = (
+                f"The energy still fell after max_iter={self.max_iter} iterations, to "
+                f"{run.energies[-1]:.6g}: raise max_iter or tol."
+            )
+        elif not run.inner_converged:
+            message = (
+                f"The bound updates did not converge in max_inner_iter={self.max_inner_iter} "
+                "steps: raise max_inner_iter or inner_tol."
+            )
+        else:
+            return
+        warnings.warn(message, ConvergenceWarning, stacklevel=users_stacklevel())
 
 
+@dataclass
 class _Run:
     """State of one run: the best labels so far and the energies that led there."""
 
-    def __init__(self):
-        self.labels = None
-        self.energies = []
-        self.converged = False
-        self.inner_converged = True
-        self.n_lost = 0
-
-    def record(self, labels, energy, tol, *, inner_converged, n_lost):
-        """Keep the labels unless the energy rose; stop when it hardly fell."""
-        if self.energies and energy >= self.energies[-1]:
-            self.converged = True
-            return
-        if len(self.energies) > 1:
-            self.converged = self.energies[-1] - energy <= tol * abs(energy)
-        self.labels = labels
-        self.energies.append(energy)
-        self.inner_converged = inner_converged
-        self.n_lost = n_lost
-
-    def warn_if_incomplete(self, model):
-        if self.n_lost:
-            warnings.warn(
-                f"{self.n_lost} of n_clusters={model.n_clusters} clusters lost all rows, also "
-                f"after {MAX_RESEEDS} new starts: the largest clusters were split by their "
-                "farthest rows. Fewer clusters may suit these rows better.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not self.converged:
-            warnings.warn(
-                f"The energy still fell after max_iter={model.max_iter} iterations, to "
-                f"{self.energies[-1]:.6g}: raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not self.inner_converged:
-            warnings.warn(
-                f"The bound updates did not converge in max_inner_iter={model.max_inner_iter} "
-                "steps: raise max_inner_iter or inner_tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+    labels: np.ndarray
+    energies: list
+    converged: bool = False
+    inner_converged: bool = True
+    n_lost: int = 0
 
 
-def _singletons(rows, objective):
-    """The only clustering of as many rows as clusters."""
-    labels = np.arange(len(rows.X), dtype=np.int32)
-    run = _Run()
-    energy = objective.value(labels, objective.update(labels)) + rows.penalty(labels, len(labels))
-    run.record(labels, energy, 0.0, inner_converged=True, n_lost=0)
-    run.converged = True
-    return run
-
-
-def _kmeans_centers(rows, n_clusters, random_state):
+def _kmeans_centers(
+    rows: "PenalisedRows", n_clusters: int, random_state: np.random.RandomState
+) -> np.ndarray:
     """Centres of plain k-means, a start that does not lose clusters by itself."""
     with equal_centers_allowed():
         model = KMeans(n_clusters, n_init=1, random_state=random_state.randint(2**31 - 1))
         return model.fit(rows.X, sample_weight=rows.weights).cluster_centers_
 
 
-def fairness_error(counts):
+def fairness_error(counts: np.ndarray) -> float:
     """``sum over non-empty clusters of KL(group shares || shares in the cluster)``."""
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
     shares = counts.sum(axis=0) / counts.sum()
     inside = counts / counts.sum(axis=1, keepdims=True)
     return float((shares * np.log(shares / np.maximum(inside, 1e-20))).sum())
+
+
+@dataclass(frozen=True)
+class PenalisedRows:
+    """Rows of positive weight, with what the kernels take after the costs."""
+
+    X: np.ndarray
+    model: kernels.Model
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        groups: Any,
+        weights: np.ndarray | None,
+        kept: np.ndarray,
+        fairness_weight: float,
+    ) -> "PenalisedRows":
+        """The rows at ``kept``; without weights every row weighs 1."""
+        codes = groups.codes[kept]
+        kept_weights = np.ones(len(kept)) if weights is None else weights[kept]
+        masses = np.bincount(codes, weights=kept_weights, minlength=groups.n_groups)
+        total = float(masses.sum())
+        strength = float(fairness_weight) * total
+        if not strength < 1e300:
+            raise ValueError(
+                f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
+                "below 1e300: the penalty must stay a finite number."
+            )
+        floor = MASS_FLOOR * total
+        return cls(X[kept], kernels.Model(kept_weights, codes, masses / total, strength, floor))
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.model.weights
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self.model.codes
+
+
+class MeansObjective:
+    """k-means: squared distances to means. The state is the table of centres."""
+
+    lipschitz = 2.0
+
+    def __init__(self, rows: PenalisedRows, n_clusters: int, n_neighbors: int) -> None:
+        self.rows = rows
+        self.n_clusters = n_clusters
+
+    def start(self, centers: np.ndarray) -> np.ndarray:
+        """State that belongs to given centres."""
+        return centers
+
+    def costs(self, state: np.ndarray) -> np.ndarray:
+        """Cost of every row in every cluster, per unit of its weight."""
+        return cdist(self.rows.X, state, "sqeuclidean")
+
+    def update(self, labels: np.ndarray) -> np.ndarray:
+        """State that is best for given labels."""
+        return self.centers(labels)
+
+    def value(self, labels: np.ndarray, state: np.ndarray) -> float:
+        """The clustering term of given labels, whose state is known."""
+        costs = self.costs(state)[np.arange(len(labels)), labels]
+        return float(self.rows.weights @ costs)
+
+    def energy(self, labels: np.ndarray, state: np.ndarray) -> float:
+        """The clustering term and the penalty of given labels."""
+        model = self.rows.model
+        masses = count_cells(labels, model.codes, self.n_clusters, len(model.shares), model.weights)
+        return self.value(labels, state) + kernels.penalty_of_masses(masses, model)
+
+    def centers(self, labels: np.ndarray) -> np.ndarray:
+        """Means of the clusters."""
+        sums, totals = label_sums(self.rows.X, self.rows.weights, labels, self.n_clusters)
+        return sums / totals[:, None]
+
+
+class MedianObjective(MeansObjective):
+    """k-median: distances to medoids."""
+
+    def costs(self, state: np.ndarray) -> np.ndarray:
+        return np.sqrt(super().costs(state))
+
+    def centers(self, labels: np.ndarray) -> np.ndarray:
+        """The row of each cluster with the least weighted sum of distances."""
+        X, weights = self.rows.X, self.rows.weights
+        members = [np.flatnonzero(labels == l) for l in range(self.n_clusters)]
+        return np.array([X[rows[kernels.medoid(X, weights, rows)]] for rows in members])
+
+
+class CutObjective(MeansObjective):
+    """Normalised cut of a nearest-neighbour graph, times the total weight.
+
+    The state is a labelling: the costs are the cut's gradient there, plus the constant
+    that makes their sum equal to the cut. A link's weight is multiplied by the weights of
+    its two rows.
+    """
+
+    lipschitz = 1.0
+
+    def __init__(self, rows: PenalisedRows, n_clusters: int, n_neighbors: int) -> None:
+        super().__init__(rows, n_clusters, n_neighbors)
+        # Each row and its neighbours, itself included.
+        links = sparse.eye_array(len(rows.X), format="csr")
+        n_others = min(n_neighbors, len(rows.X)) - 1
+        if n_others > 0:
+            links = links + kneighbors_graph(rows.X, n_others, include_self=False)
+        links = (links + links.T) / 2
+        # The cut does not depend on the unit of the weights, but their products could overflow.
+        by_weight = sparse.diags_array(rows.weights / rows.weights.mean())
+        self.links = (by_weight @ links @ by_weight).tocsr()
+        self.total_weight = float(rows.weights.sum())
+        self.degrees = np.asarray(self.links.sum(axis=1)).ravel()
+
+    def start(self, centers: np.ndarray) -> np.ndarray:
+        return np.argmin(cdist(self.rows.X, centers, "sqeuclidean"), axis=1)
+
+    def costs(self, state: np.ndarray) -> np.ndarray:
+        indicator, volumes, inner = self._cut(state)
+        # A start whose labels leave a cluster empty: no row is drawn to it, none repelled.
+        volumes = np.where(volumes > 0, volumes, 1.0)
+        gradient = np.outer(self.degrees, inner / volumes**2) - 2 * indicator / volumes
+        return self.n_clusters + gradient * (self.total_weight / self.rows.weights)[:, None]
+
+    def update(self, labels: np.ndarray) -> np.ndarray:
+        return labels
+
+    def value(self, labels: np.ndarray, state: np.ndarray) -> float:
+        _, volumes, inner = self._cut(labels)
+        return float(self.total_weight * (self.n_clusters - (inner / volumes).sum()))
+
+    def _cut(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Links of each row into each cluster, volumes, and links inside each cluster."""
+        onehot = np.eye(self.n_clusters)[labels]
+        into = self.links @ onehot
+        return into, self.degrees @ onehot, (into * onehot).sum(axis=0)
+
+
+OBJECTIVES = {"kmeans": MeansObjective, "kmedian": MedianObjective, "ncut": CutObjective}

@@ -11,19 +11,20 @@ so one matrix and two small tables carry the whole iteration, to the same digits
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels import _frank_wolfe as kernels
 from fairanchor._utils._shared_state import users_stacklevel
-from fairanchor.graph._result import GraphResult
+from fairanchor.graph._problem import AnchorGraphProblem, GraphResult
+from fairanchor.rows import MemoryRows
 
-DEFAULT_MAX_ITER = 100
 # An infeasible target keeps the residual from vanishing, and the paper's rule would double
-# the penalty for ever.
+# the penalty without end.
 LARGEST_RHO = 1e6
 
 
@@ -33,7 +34,7 @@ class ADMMSolver:
 
     Parameters
     ----------
-    max_iter : int or None
+    max_iter : int
         Number of iterations, each one sweep over all rows.
     tol : float
         Relative tolerance of both residuals.
@@ -46,9 +47,7 @@ class ADMMSolver:
         residual exceeds ``ratio`` times the dual one (or the reverse).
     """
 
-    is_exact: ClassVar[bool] = False
-
-    max_iter: int | None = None
+    max_iter: int = 100
     tol: float = 1e-3
     n_inner: int = 50
     rho: float = 1.0
@@ -59,14 +58,19 @@ class ADMMSolver:
     gap_tol: float = 1e-6
     curvature_tol: float = 1e-12
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
+    def solve(
+        self,
+        problem: AnchorGraphProblem,
+        rows: MemoryRows,
+        targets: np.ndarray,
+        samples: Sequence[MemoryRows] = (),
+    ) -> GraphResult:
         """As `NewtonSolver.solve`, but the targets may be infeasible, and samples are not used."""
         if rows.is_weighted:
             raise ValueError(
                 "solver='admm' does not take sample_weight: the paper's algorithm counts rows. "
                 "Use solver='newton'."
             )
-        max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         cell_sizes = np.outer(problem.anchors_per_cluster, rows.group_sizes)
         Z = np.full((rows.n_rows, problem.n_anchors), 1.0 / problem.n_anchors)
         state = _State(
@@ -77,37 +81,55 @@ class ADMMSolver:
         )
         history = []
         converged = False
-        for iteration in range(1, max_iter + 1):
+        for iteration in range(1, self.max_iter + 1):
             state, record = self._iterate(problem, rows, targets, cell_sizes, Z, state)
             history.append({"sweep": iteration, **record})
             scale = np.sqrt(Z.size)
-            primal_limit = scale * self.absolute_tol + self.tol * record["norm"]
-            dual_limit = scale * self.absolute_tol + self.tol * record["multiplier_norm"]
-            if record["r"] <= primal_limit and record["s"] <= dual_limit:
+            primal_bound = scale * self.absolute_tol + self.tol * record["norm"]
+            dual_bound = scale * self.absolute_tol + self.tol * record["multiplier_norm"]
+            if record["r"] <= primal_bound and record["s"] <= dual_bound:
                 converged = True
                 break
-            # Frozen in the second half: convergence needs a penalty that settles.
-            if iteration % self.adapt_every == 0 and iteration <= max_iter // 2:
+            # Frozen in the second half: convergence needs a constant penalty.
+            if iteration % self.adapt_every == 0 and iteration <= self.max_iter // 2:
                 state = self._adapted(state, record)
-        return self._result(problem, rows, targets, Z, state, history, converged)
+        return GraphResult(
+            multipliers=state.multipliers,
+            soft_labels=Z @ np.eye(problem.n_clusters)[problem.anchor_labels],
+            mass=state.mass,
+            mass_error=history[-1]["mass_error"],
+            objective=history[-1]["objective"],
+            duality_gap=float((state.multipliers * (targets - state.mass)).sum()),
+            converged=converged,
+            n_iter=len(history),
+            history=history,
+        )
 
-    def _iterate(self, problem, rows, targets, cell_sizes, Z, state):
+    def _iterate(
+        self,
+        problem: AnchorGraphProblem,
+        rows: MemoryRows,
+        targets: np.ndarray,
+        cell_sizes: np.ndarray,
+        Z: np.ndarray,
+        state: "_State",
+    ) -> tuple["_State", dict]:
         twice_Q = 2.0 * problem.Q
         by_anchor = problem.anchor_labels
         shift = np.ascontiguousarray(state.shift[by_anchor].T)
         prices = np.ascontiguousarray(state.multipliers[by_anchor].T)
 
-        def kernel(block):
+        def kernel(block: Any) -> tuple[np.ndarray, np.ndarray]:
             mass = np.zeros(targets.shape)
-            own = Z[block.start : block.stop]
+            weights = Z[block.start : block.stop]
             products = problem.products(block.X)
             squared = kernels.update_weights(
-                own, products, block.group_codes, twice_Q, state.rho, shift, prices,
+                weights, products, block.group_codes, twice_Q, state.rho, shift, prices,
                 self.n_inner, self.gap_tol, self.curvature_tol, by_anchor, mass,
             )  # fmt: skip
-            value = kernels.objective(own, products, twice_Q)
+            value = kernels.objective(weights, products, twice_Q)
             value += ((block.X - problem.center) ** 2).sum()
-            return mass, np.array([squared, value, (own**2).sum()])
+            return mass, np.array([squared, value, (weights**2).sum()])
 
         mass, (squared_change, objective, squared_norm) = rows.sum(kernel)
         new_shift = np.divide(
@@ -133,29 +155,13 @@ class ADMMSolver:
         }
         return _State(multipliers, new_shift, mass, state.rho), record
 
-    def _adapted(self, state, record):
+    def _adapted(self, state: "_State", record: dict) -> "_State":
         rho = state.rho
         if record["r"] > self.ratio * record["s"]:
             rho = min(rho * self.factor, LARGEST_RHO)
         elif record["s"] > self.ratio * record["r"]:
             rho /= self.factor
-        return _State(state.multipliers, state.shift, state.mass, rho)
-
-    def _result(self, problem, rows, targets, Z, state, history, converged):
-        soft_labels = np.zeros((rows.n_rows, problem.n_clusters))
-        for l in range(problem.n_clusters):
-            soft_labels[:, l] = Z[:, problem.anchor_labels == l].sum(axis=1)
-        return GraphResult(
-            multipliers=state.multipliers,
-            soft_labels=soft_labels,
-            mass=state.mass,
-            mass_error=history[-1]["mass_error"],
-            objective=history[-1]["objective"],
-            duality_gap=float((state.multipliers * (targets - state.mass)).sum()),
-            converged=converged,
-            n_iter=len(history),
-            history=history,
-        )
+        return replace(state, rho=rho)
 
 
 @dataclass(frozen=True)
@@ -166,8 +172,8 @@ class _State:
     rho: float
 
 
-def warn_not_converged(result):
-    """Say, in samples, how far from its targets a graph is that did not converge."""
+def warn_not_converged(result: GraphResult) -> None:
+    """Warn of a graph that did not converge, with its distance from the targets in samples."""
     if not result.converged:
         warnings.warn(
             f"The anchor graph did not converge in {result.n_iter} sweeps: a cell's soft mass is "

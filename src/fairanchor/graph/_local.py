@@ -15,12 +15,14 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
 from fairanchor._kernels import _nearest as kernels
+from fairanchor.rows import MemoryRows
 
 # Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
 # equal distances from more anchors than n_neighbors have no other.
@@ -40,10 +42,10 @@ class LocalGraph(BaseEstimator):
         are; the labels do not depend on it.
     """
 
-    def __init__(self, n_neighbors=5):
+    def __init__(self, n_neighbors: int = 5) -> None:
         self.n_neighbors = n_neighbors
 
-    def _check(self):
+    def _check(self) -> None:
         if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
             raise ValueError(
                 f"LocalGraph(n_neighbors={self.n_neighbors!r}) should be a whole number >= 1."
@@ -52,16 +54,7 @@ class LocalGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class LocalCosts:
-    """Squared distance of rows to the nearest anchor of each cluster.
-
-    Attributes
-    ----------
-    anchors : ndarray of shape (n_anchors, n_features)
-    anchor_labels : ndarray of shape (n_anchors,)
-    n_clusters : int
-    n_neighbors : int
-    least_alpha : float
-    """
+    """Squared distance of rows to the nearest anchor of each cluster."""
 
     anchors: np.ndarray
     anchor_labels: np.ndarray
@@ -71,36 +64,36 @@ class LocalCosts:
     takes_long = True
 
     @cached_property
-    def _layout(self):
+    def _layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Anchors by cluster: their order, themselves, and the first of each cluster."""
         order = np.argsort(self.anchor_labels, kind="stable")
         first = np.searchsorted(self.anchor_labels[order], np.arange(self.n_clusters + 1))
         return order, self.anchors[order], first
 
     @cached_property
-    def key(self):
+    def key(self) -> bytes:
         """Identifies these costs among those of other anchors or labels."""
         digest = hashlib.blake2b(self.anchors.tobytes(), digest_size=16)
         digest.update(self.anchor_labels.tobytes())
         return digest.digest()
 
-    def write(self, block, out):
+    def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
         _, H, first = self._layout
         kernels.nearest_in_clusters(block.X, H, first, out)
 
-    def with_typical_distance(self, distance):
+    def with_typical_distance(self, distance: float) -> "LocalCosts":
         """The same costs, with the mean squared distance of a row to its nearest anchor."""
         return replace(self, least_alpha=max(LEAST_ALPHA * distance, 1e-300))
 
-    def soft_labels(self, rows, prices):
+    def soft_labels(self, rows: MemoryRows, prices: np.ndarray) -> np.ndarray:
         """Projection of ``-(costs - prices) / 2 alpha`` on the simplex, for `MemoryRows`.
 
         ``prices`` has a row per cluster and a column per group; minus infinity excludes a cell.
         """
         soft_labels = np.empty((rows.n_rows, self.n_clusters))
 
-        def kernel(block, out):
+        def kernel(block: Any, out: np.ndarray) -> None:
             costs = np.empty(out.shape)
             self.write(block, costs)
             costs -= prices.T[block.group_codes]
@@ -112,7 +105,7 @@ class LocalCosts:
         rows.map(kernel, [soft_labels])
         return soft_labels
 
-    def anchor_weights(self, rows, prices):
+    def anchor_weights(self, rows: MemoryRows, prices: np.ndarray) -> Any:
         """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
         order = self._layout[0]
         by_anchor = np.ascontiguousarray(prices[self.anchor_labels[order]].T)
@@ -125,6 +118,8 @@ class LocalCosts:
             blocks.append(csr_array(Z[:, place]))
         return vstack(blocks, format="csr")
 
-    def _write_weights(self, block, prices, Z, alphas):
+    def _write_weights(
+        self, block: Any, prices: np.ndarray, Z: np.ndarray, alphas: np.ndarray
+    ) -> None:
         _, H, _ = self._layout
         kernels.neighbour_weights(block.X, H, self.n_neighbors, self.least_alpha, prices, Z, alphas)

@@ -9,16 +9,21 @@ not interact, so a sweep over the rows yields, for each group, a gradient of c e
 a c × c second derivative: everything a trust-region Newton step needs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from fairanchor.graph._result import GraphResult
-from fairanchor.graph._row_solvers import RowSolver, allowed_anchors, require_solved
-from fairanchor.rows import ChunkedRows
-
-DEFAULT_MAX_ITER = 100
+from fairanchor.graph._problem import (
+    AnchorGraphProblem,
+    GraphResult,
+    RowSolver,
+    allowed_anchors,
+    require_solved,
+)
+from fairanchor.rows import ChunkedRows, MemoryRows
 
 
 @dataclass(frozen=True)
@@ -27,18 +32,22 @@ class NewtonSolver:
 
     Parameters
     ----------
-    max_iter : int or None
+    max_iter : int
         Largest number of sweeps over each sample and over all rows.
     tol : float
         Largest ``|mass - targets|`` of a cell, relative to its group's weight.
     """
 
-    is_exact: ClassVar[bool] = True
-
-    max_iter: int | None = None
+    max_iter: int = 100
     tol: float = 1e-3
 
-    def solve(self, problem, rows, targets, samples=(), *, keep_soft_labels=True):
+    def solve(
+        self,
+        problem: AnchorGraphProblem,
+        rows: MemoryRows | ChunkedRows,
+        targets: np.ndarray,
+        samples: Sequence[MemoryRows] = (),
+    ) -> GraphResult:
         """Solve the problem on these rows.
 
         Parameters
@@ -49,38 +58,39 @@ class NewtonSolver:
         targets : ndarray of shape (n_clusters, n_groups)
             Each column sums to its group's weight.
         samples : sequence of MemoryRows, default=()
-            Warm starts: fewer rows whose weights make them stand for all, from small to large.
-            Multipliers that meet the targets on one nearly meet them on the next.
-        keep_soft_labels : bool, default=True
-            Whether the result has the soft labels; never those of rows in chunks.
+            Warm starts: weighted samples of the rows, from small to large. Multipliers that meet
+            the targets on one nearly meet them on the next.
 
         Returns
         -------
         result : GraphResult
         """
-        max_iter = DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
         multipliers, curvature = np.zeros(targets.shape), None
         for sample in samples:
             ascent = _DualAscent(problem, sample, targets, keep=False)
             # The error of a sample adds to that of its solution.
-            result, curvature = ascent.run(multipliers, max_iter, 0.25 * self.tol, curvature)
+            result, curvature = ascent.run(multipliers, self.max_iter, 0.25 * self.tol, curvature)
             multipliers = result.multipliers
-        keep = keep_soft_labels and not isinstance(rows, ChunkedRows)
-        ascent = _DualAscent(problem, rows, targets, keep=keep)
-        return ascent.run(multipliers, max_iter, self.tol, curvature)[0]
+        ascent = _DualAscent(problem, rows, targets, keep=not isinstance(rows, ChunkedRows))
+        return ascent.run(multipliers, self.max_iter, self.tol, curvature)[0]
 
 
-def sufficient_multipliers(problem, rows, targets, multipliers):
+def sufficient_multipliers(
+    problem: AnchorGraphProblem,
+    rows: MemoryRows | ChunkedRows,
+    targets: np.ndarray,
+    multipliers: np.ndarray,
+) -> np.ndarray:
     """Multipliers under which no row wants an anchor of a cell whose target is zero.
 
     These cells are excluded while solving, since any large enough value is optimal for
-    them. The one given is large enough for all rows that are no farther from the anchors
+    them. The value returned is large enough for all rows that are no farther from the anchors
     than these.
     """
     excluded = (targets <= 0) & (targets.sum(axis=0) > 0)
     if not excluded.any():
         return multipliers
-    radius = np.sqrt(rows.largest(_LargestSquare(problem.center), "radius"))
+    radius = np.sqrt(rows.largest(partial(_largest_square, problem.center), "radius"))
     reach = np.sqrt((problem.H**2).sum(axis=1).max())
     margin = 4.0 * reach * (radius + reach) + 2.0 * problem.alpha
     highest = np.where(excluded, -np.inf, multipliers).max(axis=0)
@@ -90,38 +100,37 @@ def sufficient_multipliers(problem, rows, targets, multipliers):
 class _DualAscent:
     """The iteration on one set of rows."""
 
-    def __init__(self, problem, rows, targets, *, keep):
+    def __init__(
+        self, problem: AnchorGraphProblem, rows: Any, targets: np.ndarray, *, keep: bool
+    ) -> None:
         self.problem = problem
         self.rows = rows
         self.targets = targets
         self.allowed = allowed_anchors(problem, targets)
-        self.row_solver = RowSolver(problem)
         self.soft_labels = np.empty((rows.n_rows, problem.n_clusters)) if keep else None
-        self.squares = None  # of the rows, which the kernels leave out
+        self.squares: float | None = None  # of the rows, which the kernels leave out
         self.n_sweeps = 0
         # What multipliers and values are measured in: squared units of the features.
         self.unit = np.trace(problem.Q) / problem.n_anchors
 
-    def run(self, multipliers, max_iter, tol, curvature=None):
-        """Maximise the dual from given multipliers.
+    def run(
+        self, multipliers: np.ndarray, max_iter: int, tol: float, curvature: np.ndarray | None
+    ) -> tuple[GraphResult, np.ndarray]:
+        """Maximise the dual from given multipliers; also returns the curvature.
 
-        Returns
-        -------
-        result : GraphResult
-        curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
-            At the solution, or as given if the first sweep met the targets: a sample's serves
-            the first step, so that this sweep, often the only one, need not sum it.
+        The curvature of a sample serves the first step, so that the first sweep, often the only
+        one, need not sum it.
         """
         everyone = np.ones(self.rows.n_groups, dtype=bool)
         state = self._sweep(multipliers, everyone, with_curvature=curvature is None)
         if curvature is not None:
             state = replace(state, curvature=curvature)
-        limit = tol * self.rows.group_sizes
+        tolerance = tol * self.rows.group_sizes
         radius = np.full(self.rows.n_groups, 4.0 * self.unit)
         history = [self._record(state)]
         written = everyone.copy()  # groups whose soft labels belong to the current state
         while self.n_sweeps < max_iter:
-            active = np.abs(state.mass - self.targets).max(axis=0) > limit
+            active = np.abs(state.mass - self.targets).max(axis=0) > tolerance
             if not active.any():
                 break
             step, predicted = self._steps(state, radius, active)
@@ -134,13 +143,15 @@ class _DualAscent:
                 break
         if self.soft_labels is not None and not written.all():
             self._sweep(state.multipliers, ~written, with_curvature=False)
-        return self._result(state, limit, history), state.curvature
+        return self._result(state, tolerance, history), state.curvature
 
-    def _sweep(self, multipliers, active, *, with_curvature=True):
+    def _sweep(
+        self, multipliers: np.ndarray, active: np.ndarray, *, with_curvature: bool = True
+    ) -> "_State":
         """Solve the rows of the active groups; the other groups' columns are meaningless."""
         self.n_sweeps += 1
         kernel = _Sweep(
-            self.row_solver.at(multipliers, self.allowed), active, with_curvature,
+            RowSolver(self.problem, multipliers, self.allowed), active, with_curvature,
             self.soft_labels, with_squares=self.squares is None,
         )  # fmt: skip
         mass, curvature, value, counts, squares = self.rows.sum(kernel, "anchor graph")
@@ -150,7 +161,9 @@ class _DualAscent:
         dual = value - np.einsum("lr,lr->r", multipliers, self.targets)
         return _State(multipliers, mass, curvature, dual)
 
-    def _steps(self, state, radius, active):
+    def _steps(
+        self, state: "_State", radius: np.ndarray, active: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         step = np.zeros_like(state.multipliers)
         predicted = np.zeros(len(radius))
         for r in np.flatnonzero(active):
@@ -162,7 +175,15 @@ class _DualAscent:
             step[cells, r], predicted[r] = trust_region_step(gradient, curvature, radius[r])
         return step, predicted
 
-    def _accept(self, state, trial, step, predicted, radius, active):
+    def _accept(
+        self,
+        state: "_State",
+        trial: "_State",
+        step: np.ndarray,
+        predicted: np.ndarray,
+        radius: np.ndarray,
+        active: np.ndarray,
+    ) -> np.ndarray:
         """Groups whose step is kept; their trust radius follows the model's quality."""
         slope = ((state.mass - self.targets) * step).sum(axis=0)
         trial_slope = ((trial.mass - self.targets) * step).sum(axis=0)
@@ -181,25 +202,26 @@ class _DualAscent:
         radius[poor] = (shrink * np.minimum(radius, length))[poor]
         return better
 
-    def _record(self, state):
-        gap = float((state.multipliers * (self.targets - state.mass)).sum())
+    def _gap(self, state: "_State") -> float:
+        return float((state.multipliers * (self.targets - state.mass)).sum())
+
+    def _record(self, state: "_State") -> dict:
         return {
             "sweep": self.n_sweeps,
-            "objective": float(state.dual.sum()) + gap + self.squares,
+            "objective": float(state.dual.sum()) + self._gap(state) + (self.squares or 0.0),
             "mass_error": float(np.abs(state.mass - self.targets).max()),
         }
 
-    def _result(self, state, limit, history):
+    def _result(self, state: "_State", tolerance: np.ndarray, history: list) -> GraphResult:
         errors = np.abs(state.mass - self.targets)
-        gap = float((state.multipliers * (self.targets - state.mass)).sum())
         return GraphResult(
             multipliers=state.multipliers,
             soft_labels=self.soft_labels,
             mass=state.mass,
             mass_error=float(errors.max()),
             objective=history[-1]["objective"],
-            duality_gap=gap,
-            converged=bool(np.all(errors.max(axis=0) <= limit)),
+            duality_gap=self._gap(state),
+            converged=bool((errors <= tolerance).all()),
             n_iter=self.n_sweeps,
             history=history,
         )
@@ -209,31 +231,29 @@ class _DualAscent:
 class _Sweep:
     """The kernel of a sweep: the tables of a block, and its soft labels where they are kept."""
 
-    priced: object
+    row_solver: RowSolver
     active: np.ndarray
     with_curvature: bool
     soft_labels: np.ndarray | None
     with_squares: bool
 
-    def __call__(self, block):
-        problem = self.priced.problem
+    def __call__(self, block: Any) -> tuple:
+        problem = self.row_solver.problem
         if self.soft_labels is None:
-            own = np.empty((len(block.X), problem.n_clusters))
+            soft_labels = np.empty((len(block.X), problem.n_clusters))
         else:
-            own = self.soft_labels[block.start : block.stop]
-        tables = self.priced.sweep(block, self.active, own, with_curvature=self.with_curvature)
+            soft_labels = self.soft_labels[block.start : block.stop]
+        tables = self.row_solver.sweep(
+            block, self.active, soft_labels, with_curvature=self.with_curvature
+        )
         squares = 0.0
         if self.with_squares:
             squares = block.weights @ ((block.X - problem.center) ** 2).sum(axis=1)
         return *tables, np.asarray(squares)
 
 
-@dataclass(frozen=True)
-class _LargestSquare:
-    center: np.ndarray
-
-    def __call__(self, block):
-        return float(((block.X - self.center) ** 2).sum(axis=1).max())
+def _largest_square(center: np.ndarray, block: Any) -> float:
+    return float(((block.X - center) ** 2).sum(axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -243,7 +263,7 @@ class _State:
     curvature: np.ndarray
     dual: np.ndarray
 
-    def replaced(self, trial, better):
+    def replaced(self, trial: "_State", better: np.ndarray) -> "_State":
         """The trial's values for the groups where it is better."""
         return _State(
             np.where(better, trial.multipliers, self.multipliers),
@@ -253,36 +273,32 @@ class _State:
         )
 
 
-def _way_back(step, trial_slope, trial_curvature):
+def _way_back(step: np.ndarray, trial_slope: np.ndarray, trial_curvature: np.ndarray) -> np.ndarray:
     """Part of a step that went too far to go instead, by Newton's method from its end.
 
-    Where no row cares for a cluster its mass is flat, and then bends sharply: only the far
-    side of the bend knows where it is.
+    Where a cluster has no row its mass is flat, and then bends sharply: the bend is visible from
+    its far side only.
     """
     bend = 0.5 * np.einsum("lr,rlk,kr->r", step, trial_curvature, step)
     back = np.divide(-trial_slope, bend, out=np.full(len(bend), 0.75), where=bend > 0)
     return 1.0 - np.clip(back, 0.1, 0.9)
 
 
-def trust_region_step(gradient, curvature, radius):
+def trust_region_step(
+    gradient: np.ndarray, curvature: np.ndarray, radius: float
+) -> tuple[np.ndarray, float]:
     """Maximise ``gradient's - s'curvature s / 2`` over ``||s|| <= radius``.
 
     Exact, by the eigenvectors of the small matrix: the ridge that shortens the step to the
-    radius is found by bisection. A direction without curvature, that of a
-    cluster whose mass does not react, is followed to the radius.
-
-    Returns
-    -------
-    step : ndarray
-    predicted : float
-        The model's gain.
+    radius is found by bisection. A direction without curvature, that of a cluster whose mass does
+    not react, is followed to the radius. Also returns the model's gain.
     """
     values, vectors = np.linalg.eigh(curvature)
     g = vectors.T @ gradient
     # Prices that rise together change nothing: the gradient has no part there but noise.
     g[np.abs(g) < 1e-14 * np.abs(g).max(initial=0.0)] = 0.0
     # The ridge that shortens a step without curvature to the radius; all others need less.
-    high = np.linalg.norm(g) / radius
+    high = float(np.linalg.norm(g)) / radius
     values = np.maximum(values, 1e-14 * max(values.max(initial=0.0), high))
     s = np.divide(g, values, out=np.zeros_like(g), where=g != 0.0)
     if np.linalg.norm(s) > radius:

@@ -1,9 +1,12 @@
-"""The anchor graph's optimisation problem, without its solution."""
+"""The anchor graph's optimisation problem, the programs of its rows, and what solvers return."""
 
 import warnings
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fairanchor._kernels import _active_set
 from fairanchor._utils._shared_state import users_stacklevel
 
 # Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
@@ -12,6 +15,11 @@ from fairanchor._utils._shared_state import users_stacklevel
 SMALLEST_ALPHA = 1e-10
 LARGEST_ALPHA = 1e9
 ALPHA_OF_EQUAL_ANCHORS = (1e-60, 1e60)
+# Of the row solver.
+TOLERANCE = 1e-13
+# Entries of a history that are in squared units of the features, and those that are sums over rows.
+SQUARED = {"objective", "augmented_lagrangian", "s", "rho", "multiplier_norm"}
+SUMS = {"mass_error", "objective", "augmented_lagrangian", "r"}
 
 
 class AnchorGraphProblem:
@@ -31,7 +39,7 @@ class AnchorGraphProblem:
         Ridge weight, in squared units of the features; None is the mean squared norm of the
         anchors, measured from their mean.
     announce : bool, default=True
-        Whether a warning says that another alpha is used.
+        Whether to warn if another alpha is used.
 
     Attributes
     ----------
@@ -44,7 +52,15 @@ class AnchorGraphProblem:
         ``HH' + alpha I``.
     """
 
-    def __init__(self, anchors, anchor_labels, n_clusters, alpha, *, announce=True):
+    def __init__(
+        self,
+        anchors: np.ndarray,
+        anchor_labels: np.ndarray,
+        n_clusters: int,
+        alpha: float | None,
+        *,
+        announce: bool = True,
+    ) -> None:
         self.anchors = anchors
         self.anchor_labels = np.asarray(anchor_labels, dtype=np.int64)
         self.n_clusters = n_clusters
@@ -59,22 +75,15 @@ class AnchorGraphProblem:
         self.Q = gram + self.alpha * np.eye(self.n_anchors)
 
     @property
-    def anchors_per_cluster(self):
+    def anchors_per_cluster(self) -> np.ndarray:
         return np.bincount(self.anchor_labels, minlength=self.n_clusters)
 
-    def products(self, X):
+    def products(self, X: np.ndarray) -> np.ndarray:
         """Inner products of rows and anchors, measured from ``center``."""
         return (X - self.center) @ self.H.T
 
-    def half_prices(self, multipliers, allowed):
-        """Linear price of each anchor for each group, shape (n_groups, n_anchors).
 
-        Infinite for anchors that a group is not allowed to use.
-        """
-        return np.where(allowed, 0.5 * multipliers[self.anchor_labels].T, np.inf)
-
-
-def _effective_alpha(alpha, mean_square, announce):
+def _effective_alpha(alpha: float, mean_square: float, announce: bool) -> float:
     if mean_square == 0.0:
         # The solution does not depend on it, but squares of the multipliers must not overflow.
         smallest, largest = ALPHA_OF_EQUAL_ANCHORS
@@ -89,3 +98,133 @@ def _effective_alpha(alpha, mean_square, announce):
             stacklevel=users_stacklevel(),
         )
     return effective
+
+
+class RowSolver:
+    """The rows' programs at given multipliers, solved exactly by an active set.
+
+    ``allowed`` (groups × anchors) states which anchors each group may use; see `allowed_anchors`.
+    """
+
+    def __init__(
+        self, problem: AnchorGraphProblem, multipliers: np.ndarray, allowed: np.ndarray
+    ) -> None:
+        self.problem = problem
+        self.half_prices = np.where(allowed, 0.5 * multipliers[problem.anchor_labels].T, np.inf)
+
+    def sweep(
+        self,
+        block: Any,
+        active: np.ndarray,
+        soft_labels: np.ndarray,
+        *,
+        with_curvature: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Solve a block's rows of the active groups, and write their soft labels.
+
+        Returns
+        -------
+        mass : ndarray of shape (n_clusters, n_groups)
+        curvature : ndarray of shape (n_groups, n_clusters, n_clusters)
+            Minus the derivative of the mass by the multipliers, times two; zero unless asked for.
+        value : ndarray of shape (n_groups,)
+            Sum of the rows' optimal values, without the constant ``||x||^2``.
+        counts : ndarray of shape (2,)
+            Total size of the supports and number of rows left unsolved.
+        """
+        no_weights = np.empty((0, self.problem.n_anchors))
+        return self._solve(block, active, soft_labels, no_weights, with_curvature)
+
+    def weights(self, block: Any) -> np.ndarray:
+        """Anchor weights of a block's rows."""
+        Z = np.zeros((len(block.X), self.problem.n_anchors))
+        everyone = np.ones(len(self.half_prices), dtype=bool)
+        self._solve(block, everyone, np.empty((len(block.X), self.problem.n_clusters)), Z, False)
+        return Z
+
+    def _solve(
+        self,
+        block: Any,
+        active: np.ndarray,
+        soft_labels: np.ndarray,
+        Z: np.ndarray,
+        with_curvature: bool,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        problem = self.problem
+        n_clusters, n_groups = problem.n_clusters, len(self.half_prices)
+        mass, value = np.zeros((n_clusters, n_groups)), np.zeros(n_groups)
+        curvature = np.zeros((n_groups, n_clusters, n_clusters))
+        counts = _active_set.sweep(
+            problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
+            problem.alpha, self.half_prices, problem.anchor_labels, TOLERANCE, soft_labels, mass,
+            curvature if with_curvature else curvature[:0], value, Z,
+        )  # fmt: skip
+        return mass, curvature, value, np.array(counts, dtype=np.float64)
+
+
+def allowed_anchors(problem: AnchorGraphProblem, targets: np.ndarray) -> np.ndarray:
+    """Anchors that each group may use: all but those of clusters where its target is zero."""
+    wanted = (targets > 0) | (targets.sum(axis=0) == 0)  # a group without weight is free
+    return np.ascontiguousarray(wanted[problem.anchor_labels].T)
+
+
+def require_solved(counts: np.ndarray, n_rows: int, problem: AnchorGraphProblem) -> None:
+    """Raise an error if rows were left unsolved (no such row is known)."""
+    if counts[1] > 0:
+        raise RuntimeError(
+            f"{int(counts[1])} of {n_rows} rows could not be expressed by the anchors within the "
+            f"step limit; alpha={problem.alpha:.3g} may be too small for these features."
+        )
+
+
+@dataclass
+class GraphResult:
+    """Solution of an `AnchorGraphProblem`.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_clusters, n_groups)
+        Prices of the cells: with them every row solves its program on its own.
+    soft_labels : ndarray of shape (n_rows, n_clusters), or None
+        Weight of each row on the anchors of each cluster; None where they were not kept.
+    mass : ndarray of shape (n_clusters, n_groups)
+        The soft labels' sums, to be compared with the targets.
+    mass_error : float
+        Largest ``|mass - targets|``, in samples.
+    objective : float
+        Value of the problem's objective.
+    duality_gap : float
+        Primal minus dual value, ``<multipliers, targets - mass>``; negative is possible as
+        long as the mass is not exact.
+    converged : bool
+    n_iter : int
+        Sweeps over the rows.
+    history : list of dict
+        One record per iteration.
+    """
+
+    multipliers: np.ndarray
+    soft_labels: np.ndarray | None
+    mass: np.ndarray
+    mass_error: float
+    objective: float
+    duality_gap: float
+    converged: bool
+    n_iter: int
+    history: list
+
+    def pop_soft_labels(self) -> np.ndarray | None:
+        """The soft labels, which are not kept: they grow with the rows."""
+        soft_labels, self.soft_labels = self.soft_labels, None
+        return soft_labels
+
+    def history_in_units_of(self, scale: float, weight: float = 1.0) -> list[dict]:
+        """The history for rows that were not multiplied by ``scale``, and weigh ``weight`` each."""
+        units = {
+            name: (scale**-2 if name in SQUARED else 1.0) * (weight if name in SUMS else 1.0)
+            for name in SQUARED | SUMS
+        }
+        return [
+            {name: value * units.get(name, 1) for name, value in record.items()}
+            for record in self.history
+        ]

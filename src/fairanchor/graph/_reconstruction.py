@@ -5,20 +5,25 @@ See `AnchorGraphProblem` for the problem, and `NewtonSolver` and `ADMMSolver` fo
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
-from fairanchor.constraints._bounds import BoundRows
+from fairanchor.constraints._bounds import BoundRule
 from fairanchor.graph._admm import ADMMSolver
 from fairanchor.graph._newton import NewtonSolver
-from fairanchor.graph._problem import AnchorGraphProblem
-from fairanchor.graph._row_solvers import RowSolver, allowed_anchors, require_solved
+from fairanchor.graph._problem import (
+    AnchorGraphProblem,
+    RowSolver,
+    allowed_anchors,
+    require_solved,
+)
+from fairanchor.rows import MemoryRows
 
-SOLVERS = {"newton": NewtonSolver, "admm": ADMMSolver}
+SOLVERS: dict[str, Any] = {"newton": NewtonSolver, "admm": ADMMSolver}
 
 
 class ReconstructionGraph(BaseEstimator):
@@ -37,33 +42,47 @@ class ReconstructionGraph(BaseEstimator):
         Largest number of sweeps of the solver over the rows.
     """
 
-    def __init__(self, alpha="auto", solver="newton", tol=1e-3, max_iter=100):
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        solver: str = "newton",
+        tol: float = 1e-3,
+        max_iter: int = 100,
+    ) -> None:
         self.alpha = alpha
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
 
-    def _check(self):
-        wrong = None
-        if self.alpha != "auto" and not (isinstance(self.alpha, Real) and 0 < self.alpha < np.inf):
-            wrong = f"alpha={self.alpha!r}", "'auto' or a finite number > 0"
-        elif self.solver not in SOLVERS:
-            wrong = f"solver={self.solver!r}", f"one of {sorted(SOLVERS)}"
-        elif not (isinstance(self.tol, Real) and self.tol > 0):
-            wrong = f"tol={self.tol!r}", "a number > 0"
-        elif not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
-            wrong = f"max_iter={self.max_iter!r}", "a whole number >= 1"
-        if wrong:
-            raise ValueError(f"ReconstructionGraph({wrong[0]}) should be {wrong[1]}.")
+    def _check(self) -> None:
+        expected = {
+            "alpha": (self.alpha == "auto" or _is_positive(self.alpha), "'auto' or a number > 0"),
+            "solver": (self.solver in SOLVERS, f"one of {sorted(SOLVERS)}"),
+            "tol": (_is_positive(self.tol), "a number > 0"),
+            "max_iter": (
+                isinstance(self.max_iter, Integral) and self.max_iter >= 1, "a whole number >= 1",
+            ),
+        }  # fmt: skip
+        for name, (is_valid, text) in expected.items():
+            if not is_valid:
+                raise ValueError(
+                    f"ReconstructionGraph({name}={getattr(self, name)!r}) should be {text}."
+                )
 
-    def problem(self, anchors, anchor_labels, n_clusters, length=1.0):
+    def problem(
+        self, anchors: np.ndarray, anchor_labels: np.ndarray, n_clusters: int, length: float = 1.0
+    ) -> AnchorGraphProblem:
         """The problem for anchors that were multiplied by ``length``."""
-        alpha = None if self.alpha == "auto" else self.alpha * length**2
+        alpha = None if isinstance(self.alpha, str) else self.alpha * length**2
         return AnchorGraphProblem(anchors, anchor_labels, n_clusters, alpha)
 
-    def make_solver(self):
+    def make_solver(self) -> Any:
         """The solver by its name."""
         return SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < np.inf
 
 
 @dataclass(frozen=True)
@@ -84,58 +103,53 @@ class SoftLabels:
     takes_long = True
 
     @property
-    def key(self):
+    def key(self) -> bytes:
         """Identifies these costs among those of other multipliers."""
         return self.multipliers.tobytes()
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         return self.problem.n_clusters
 
-    def write(self, block, out):
+    def write(self, block: Any, out: np.ndarray) -> None:
         """Write minus the soft labels of a block."""
-        self._write(self._priced(), block, out)
+        self._write(self._row_solver(), block, out)
         np.negative(out, out=out)
 
-    def soft_labels(self, rows, prices=None):
+    def soft_labels(self, rows: MemoryRows, prices: Any = None) -> np.ndarray:
         """Soft labels of `MemoryRows`; prices belong to the labels."""
-        priced = self._priced()
+        solver = self._row_solver()
         return rows.map_to_table(
-            lambda block, out: self._write(priced, block, out), self.n_clusters
+            lambda block, out: self._write(solver, block, out), self.n_clusters
         )
 
-    def _write(self, priced, block, out):
+    def anchor_weights(self, rows: MemoryRows, prices: Any) -> Any:
+        """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
+        solver = self._row_solver()
+        weights = [sparse.csr_array(solver.weights(block)) for block in rows.blocks()]
+        return sparse.vstack(weights, format="csr")
+
+    def _write(self, solver: RowSolver, block: Any, out: np.ndarray) -> None:
         everyone = np.ones(self.multipliers.shape[1], dtype=bool)
-        counts = priced.sweep(block, everyone, out, with_curvature=False)[3]
+        counts = solver.sweep(block, everyone, out, with_curvature=False)[3]
         require_solved(counts, len(block.X), self.problem)
 
-    def anchor_weights(self, rows, prices):
-        """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
-        priced = self._priced()
-        return vstack([csr_array(priced.weights(block)) for block in rows.blocks()], format="csr")
-
-    def _priced(self):
+    def _row_solver(self) -> RowSolver:
         allowed = allowed_anchors(self.problem, self.allowed_cells)
-        return RowSolver(self.problem).at(self.multipliers, allowed)
+        return RowSolver(self.problem, self.multipliers, allowed)
 
 
-def nearest_targets(rule, problem, rows):
+def nearest_targets(rule: BoundRule, problem: AnchorGraphProblem, rows: MemoryRows) -> np.ndarray:
     """Targets within bounds that change the graph least.
 
-    Parameters
-    ----------
-    rule : BoundRule
-    problem : AnchorGraphProblem
-    rows : MemoryRows
-
-    Returns
-    -------
-    targets : ndarray of shape (n_clusters, n_groups)
-        Those that differ least, in the sum of all cells, from the mass that the anchors of each
-        cluster get of each group without any constraint.
+    They differ least, in the sum of all cells, from the mass that the anchors of each cluster get
+    of each group without any constraint.
     """
-    mass = _unconstrained_mass(problem, rows)
-    constraints = BoundRows.of(list(rule.bounds), rule.joint).constraints
+    shape = (problem.n_clusters, rows.n_groups)
+    free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).soft_labels(rows)
+    mass = np.zeros(shape)
+    np.add.at(mass.T, rows.group_codes, free * rows.weights[:, None])
+    constraints = rule.bound_rows.constraints
     if len(constraints.right) == 0 or constraints.excess(mass) <= 1e-9 * rows.total:
         return mass
     n_clusters, n_groups = mass.shape
@@ -166,12 +180,3 @@ def nearest_targets(rule, problem, rows):
     table = np.maximum(solution.x[:n_cells].reshape(mass.shape), 0.0)
     totals = table.sum(axis=0)
     return table * np.divide(rows.group_sizes, totals, out=np.ones(n_groups), where=totals > 0)
-
-
-def _unconstrained_mass(problem, rows):
-    """Mass of each group on the anchors of each cluster without a constraint."""
-    shape = (problem.n_clusters, rows.n_groups)
-    free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).soft_labels(rows)
-    mass = np.zeros(shape)
-    np.add.at(mass.T, rows.group_codes, free * rows.weights[:, None])
-    return mass

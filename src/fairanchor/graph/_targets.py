@@ -1,10 +1,12 @@
 """Fairness targets: how much of each group goes to each cluster."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairanchor.assignment import largest_remainder, raise_small_sizes
+from fairanchor.groups._groups import count_cells
 
 # Of iterative proportional fitting, which converges linearly for positive tables.
 FITTING_STEPS = 10_000
@@ -13,18 +15,11 @@ FITTING_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class AnchorSummary:
-    """What targets may depend on: where the anchors are, not what they look like.
+    """What targets may depend on.
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_clusters, n_groups)
-        Anchors in each cell.
-    cluster_masses : ndarray of shape (n_clusters,)
-        Weight of the rows that each cluster's anchors stand for.
-    group_sizes : ndarray of shape (n_groups,)
-        Weight of each group's rows.
-    whole : bool
-        Whether rows count one each, so that sizes are whole numbers.
+    Anchors in each cell (clusters × groups), weight of the rows that each cluster's anchors
+    represent, weight of each group's rows, and whether rows count one each, so that sizes are
+    whole numbers.
     """
 
     counts: np.ndarray
@@ -33,22 +28,22 @@ class AnchorSummary:
     whole: bool
 
     @classmethod
-    def of(cls, anchors, anchor_labels, n_clusters, rows):
+    def of(
+        cls, anchors: Any, anchor_labels: np.ndarray, n_clusters: int, rows: Any
+    ) -> "AnchorSummary":
         """Summary of labelled anchors of these rows."""
-        shape = (n_clusters, rows.n_groups)
-        counts = np.zeros(shape, dtype=np.int64)
-        np.add.at(counts, (anchor_labels, anchors.group_codes), 1)
+        counts = count_cells(anchor_labels, anchors.group_codes, n_clusters, rows.n_groups)
         masses = np.bincount(anchor_labels, weights=anchors.masses, minlength=n_clusters)
         return cls(counts, masses, rows.group_sizes, whole=not rows.is_weighted)
 
 
-def population_targets(summary):
+def population_targets(summary: AnchorSummary) -> np.ndarray:
     """``s_l n_r / n``: every cluster mirrors the population."""
     return np.outer(_sizes_of_masses(summary), summary.group_sizes) / summary.group_sizes.sum()
 
 
-def _sizes_of_masses(summary):
-    """Sizes of the clusters by what their anchors stand for."""
+def _sizes_of_masses(summary: AnchorSummary) -> np.ndarray:
+    """Sizes of the clusters by the rows that their anchors represent."""
     if not summary.whole:
         return summary.cluster_masses
     # Where rows are whole, a cluster has at least one.
@@ -56,7 +51,7 @@ def _sizes_of_masses(summary):
     return largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
 
 
-def anchors_targets(summary):
+def anchors_targets(summary: AnchorSummary) -> np.ndarray:
     """``n_r |A_lr| / m_r``: each group is spread over the clusters as its anchors are.
 
     A group without anchors is spread as all anchors are.
@@ -67,7 +62,7 @@ def anchors_targets(summary):
     return summary.group_sizes * spread / spread.sum(axis=0)
 
 
-def anchors_sized_targets(summary):
+def anchors_sized_targets(summary: AnchorSummary) -> np.ndarray:
     """Composition of the anchors, sizes of the clusters and groups from the data.
 
     Iterative proportional fitting of the anchors' counts to both margins: it keeps their odds
@@ -85,7 +80,7 @@ def anchors_sized_targets(summary):
     return table
 
 
-def paper_targets(summary):
+def paper_targets(summary: AnchorSummary) -> np.ndarray:
     """``n |A_lr| / m``, the paper's literal form: infeasible unless quotas are proportional."""
     return summary.group_sizes.sum() * summary.counts / summary.counts.sum()
 
@@ -98,6 +93,6 @@ TARGETS = {
 }
 
 
-def fairness_targets(name, summary):
+def fairness_targets(name: str, summary: AnchorSummary) -> np.ndarray:
     """The table of targets by its name, groups in canonical order."""
     return TARGETS[name](summary)
