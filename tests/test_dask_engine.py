@@ -27,10 +27,11 @@ import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
 from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import _chunks, _dask
+from fairanchor.rows import MemoryRows, _chunks, _dask
+from fairanchor.rows._checkpoint import Checkpoint
 from fairanchor.rows._dask import check_versions
-from fairanchor.rows._journal import Journal
 from fairanchor.rows._open import FileTable
 
 # Clusters take seconds to start: one test process starts one for all.
@@ -43,7 +44,7 @@ EDGES = [0, 150, 150, 900, 901, N_ROWS]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ MODEL = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_sta
 def expected(frame):
     """The model of the rows in memory, in as many chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+        patch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
         return clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
 
 
@@ -209,7 +210,7 @@ def test_arrays_give_the_labels_of_memory(client, frame, expected):
 
 
 def test_collections_of_one_chunk_are_read_into_memory(client, frame, monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", N_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", N_ROWS)
     expected = clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
     for X, groups in (
         (dask_frame(parts_of(frame)), "g"),
@@ -254,7 +255,7 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
         if (title, done) == ("sweep", 2):
             raise Stopped
 
-    begun = FileTable(dataset, checkpoint=partial(Journal, tmp_path), progress=stop)
+    begun = FileTable(dataset, checkpoint=partial(Checkpoint, tmp_path), progress=stop)
     with pytest.raises(Stopped):
         clone(MODEL).fit(begun, sensitive_features="g")
     titles = []
@@ -262,7 +263,7 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
         FileTable(
             dataset,
             client=client,
-            checkpoint=partial(Journal, tmp_path, resume=True),
+            checkpoint=partial(Checkpoint, tmp_path, resume=True),
             progress=lambda title, done, n_chunks: titles.append(title),
         ),
         sensitive_features="g",
@@ -282,21 +283,17 @@ def test_a_worker_killed_within_a_pass_changes_no_label(
     scale(client, 2)
     marks = [str(tmp_path / name) for name in ("first", "killed")]
 
-    class KillOnce:
-        def __init__(self, kernel):
-            self.kernel = kernel
+    def kill_once(kernel, chunk):
+        if chunk.number == 1:
+            if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
+                with open(marks[1], "w") as file:
+                    file.write(str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGKILL)
+            with open(marks[0], "w"):
+                pass
+        return chunk.distinct.sum(kernel)
 
-        def __call__(self, chunk):
-            if chunk.number == 1:
-                if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
-                    with open(marks[1], "w") as file:
-                        file.write(str(os.getpid()))
-                    os.kill(os.getpid(), signal.SIGKILL)
-                with open(marks[0], "w"):
-                    pass
-            return chunk.distinct.sum(self.kernel)
-
-    monkeypatch.setattr(_chunks, "_SumOverBlocks", KillOnce)
+    monkeypatch.setattr(_chunks, "_sum_of_chunk", kill_once)
     found = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
     with open(marks[1]) as file:
         killed = int(file.read())
@@ -331,7 +328,7 @@ def test_chunks_tell_the_cluster_how_large_they_are():
     from dask.sizeof import sizeof
 
     X = np.zeros((1000, 4))
-    rows = _chunks.MemoryRows(X, np.zeros(1000, dtype=np.int64), 1)
+    rows = MemoryRows(X, np.zeros(1000, dtype=np.int64), 1)
     assert sizeof(_chunks.Chunk(0, 0, rows)) > X.nbytes
     assert sizeof(_dask.RawRows(X, [pa.chunked_array([["a"] * 1000])])) > X.nbytes
 

@@ -23,8 +23,9 @@ import dask.array as da
 from distributed import Client, LocalCluster
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor.rows import _chunks, _dask
-from fairanchor.rows._journal import Journal
+from fairanchor.cluster._large_scale import LargeScaleClusterer
+from fairanchor.rows import _dask
+from fairanchor.rows._checkpoint import Checkpoint
 from fairanchor.rows._open import FileTable
 
 pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.slow]
@@ -36,7 +37,7 @@ MODEL = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_sta
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +92,18 @@ from functools import partial
 import pyarrow.dataset as ds
 from distributed import Client
 from fairanchor import AnchorFairClustering
-from fairanchor.rows import _chunks
-from fairanchor.rows._journal import Journal
+from fairanchor.cluster._large_scale import LargeScaleClusterer
+from fairanchor.rows._checkpoint import Checkpoint
 from fairanchor.rows._open import FileTable
 
 def progress(title, done, n_chunks):
     if (title, done) == ("sweep", 2):
         os.kill(os.getpid(), signal.SIGKILL)
 
-_chunks.CHUNK_ROWS = {chunk_rows}
+LargeScaleClusterer._chunk_rows = {chunk_rows}
 table = FileTable(
     ds.dataset(sys.argv[1], format="parquet"), client=Client(sys.argv[2]),
-    checkpoint=partial(Journal, sys.argv[3]), progress=progress,
+    checkpoint=partial(Checkpoint, sys.argv[3]), progress=progress,
 )
 model = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_state=0)
 model.fit(table, sensitive_features="g")
@@ -118,7 +119,7 @@ def test_a_killed_driver_of_a_cluster_goes_on_to_the_same_labels(client, folder,
     table = FileTable(
         ds.dataset(folder, format="parquet"),
         client=client,
-        checkpoint=partial(Journal, tmp_path / "kept", resume=True),
+        checkpoint=partial(Checkpoint, tmp_path / "kept", resume=True),
         progress=lambda title, done, n_chunks: titles.append(title),
     )
     found = clone(MODEL).fit(table, sensitive_features="g")
@@ -128,7 +129,9 @@ def test_a_killed_driver_of_a_cluster_goes_on_to_the_same_labels(client, folder,
 
 
 def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):
-    opened = FileTable(ds.dataset(folder), client=client).source("g").open("error", None, 3)
+    opened = (
+        FileTable(ds.dataset(folder), client=client).source("g").open(CHUNK_ROWS, "error", None, 3)
+    )
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(RuntimeError, match=r"'test' was given up: 1 worker\(s\) died.*memory"):
         opened.rows.each("test", kill_own_process)
@@ -217,7 +220,7 @@ def test_the_scheduler_knows_all_that_workers_keep(model, client, folder):
 
 def test_threads_are_those_of_the_driver(client, folder):
     table = FileTable(ds.dataset(folder), client=client)
-    opened = table.source("g").open("error", 2, 3)
+    opened = table.source("g").open(CHUNK_ROWS, "error", 2, 3)
     assert isinstance(opened.rows, _dask.DaskRows)
     assert opened.rows.n_jobs == 2
     assert opened.rows.draw([np.array([0]), np.array([0])]).rows.n_jobs == 2

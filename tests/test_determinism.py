@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fairanchor.assignment._transport as transport
-import fairanchor.rows._distinct as distinct
 import fairanchor.rows._memory as memory
 from fairanchor import (
     AnchorFairClustering,
@@ -27,7 +26,7 @@ from fairanchor import (
 )
 from fairanchor.datasets import make_fair_blobs
 
-USERS_OF_THREADS = (transport, distinct, memory)
+USERS_OF_THREADS = (transport, memory)
 # Enough rows for several blocks, of enough features for the products to be shared by threads.
 SHARES = (0.6, 0.25, 0.15)
 DATA = make_fair_blobs(20_000, n_features=12, centers=4, group_shares=SHARES, random_state=1)

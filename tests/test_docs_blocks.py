@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from fairanchor.cli import main
-from fairanchor.rows import _chunks
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -76,7 +76,7 @@ def run_shell(code):
 
 def people_in_files(folder, monkeypatch):
     """A folder ``people`` of two files, and chunks so small that it counts as large."""
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 1000)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 1000)
     rng = np.random.default_rng(0)
     (folder / "people").mkdir()
     for name in ("a", "b"):

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairanchor import AnchorFairClustering, FairKMeans, FairSpectralClustering
-from fairanchor.rows import _chunks
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._label_files import check_names, names_of_files, write_label_files
 from fairanchor.rows._row_files import RowFiles
 
@@ -21,7 +21,7 @@ N_ROWS = N_FILES * FILE_ROWS
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 200)
 
 
 def write(folder, groups, seed=0):

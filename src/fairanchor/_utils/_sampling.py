@@ -1,6 +1,6 @@
 """Rows by group, and samples that need no random numbers: spread over the table by a fixed rule.
 
-Samples with weights, which stand for all rows of a fit, are in `rows/_stand_in.py`.
+Samples with weights, for iterations on fewer rows, are in `rows/_samples.py`.
 """
 
 import numpy as np

@@ -22,6 +22,7 @@ from fairanchor.constraints._constraint import Constraint, check_request, constr
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.graph import (
+    AnchorGraphProblem,
     AnchorSummary,
     LocalCosts,
     LocalGraph,
@@ -561,6 +562,20 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.transform(X, sensitive_features=sensitive_features)
+
+    @with_one_blas_thread  # as in fit: the last bits of a product may depend on their number
+    def _restore_costs(self, parts):
+        """Set the costs that a model file has stored in parts."""
+        labels, n_clusters, length = self.anchor_labels_, len(self.counts_), self._length
+        self.anchors_, self._n_features_out = parts["anchors"] / length, len(parts["anchors"])
+        if "alpha" not in parts:
+            self._scorer = LocalCosts(anchor_labels=labels, n_clusters=n_clusters, **parts)
+            return
+        problem = AnchorGraphProblem(
+            parts["anchors"], labels, n_clusters, parts["alpha"], announce=False
+        )
+        self._scorer = SoftLabels(problem, parts["multipliers"], parts["allowed_cells"])
+        self.multipliers_ = parts["multipliers"] / length / length
 
     def _scorer_for(self, prices):
         """The scorer, with multipliers for codes that fit has not seen."""

@@ -5,10 +5,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from fairanchor._utils._sklearn_compat import check_weights, validate_data
 from fairanchor.cluster._attribute_report import unseen_combinations, unseen_values
+from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import check_groups, codes_of_known_groups, count_cells
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
-from fairanchor.rows._sensitive_names import in_fitted_order
 
 
 class FairClusterer(ClusterMixin, BaseEstimator):
@@ -46,6 +46,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _check_input(self, X, sensitive_features, sample_weight):
         """Validated C-contiguous float64 rows, `Groups`, and weights (``None`` stays ``None``)."""
+        check_pairing(X, sensitive_features)
         X = check_rows(self, X)
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X))
@@ -73,7 +74,17 @@ def check_rows(estimator, X, *, reset=True, keep_float32=False):
         )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     dtype = [np.float64, np.float32] if keep_float32 else np.float64
-    X = validate_data(estimator, X, dtype=dtype, order="C", ensure_all_finite=False, reset=reset)
+    options = {"dtype": dtype, "order": "C", "ensure_all_finite": False, "reset": reset}
+    try:
+        X = validate_data(estimator, X, **options)
+    except ValueError as error:
+        column = text_column(X) if "could not convert string" in str(error) else None
+        if column is None:
+            raise
+        raise ValueError(
+            f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
+            "numbers (OneHotEncoder), or drop it."
+        ) from error
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
     for j in np.flatnonzero(~finite):

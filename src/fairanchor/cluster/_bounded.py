@@ -16,7 +16,7 @@ from fairanchor.cluster._bounded_program import assign_within, worst_violation
 from fairanchor.cluster._fairlets import find_centers
 from fairanchor.constraints._share_bounds import ShareLimits
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._columns import attribute_names
 from fairanchor.groups._groups import check_attributes, count_cells
 
 
@@ -183,7 +183,7 @@ class BoundedFairAssignment(FairClusterer):
         self.lp_value_ = value / unit
         labels, n_filled = fill_empty_clusters(X * scale, labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
-        titles = column_titles(sensitive_features, len(attributes))
+        titles = attribute_names(sensitive_features, len(attributes))
         self._store_attributes(attributes, titles, limits, row_weights, weights is None, n_filled)
         used = cost[np.arange(len(X)), self.labels_]
         if self.objective == "kcenter":

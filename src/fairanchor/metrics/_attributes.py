@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 
 from fairanchor._utils._sklearn_compat import check_weights
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._columns import attribute_names
 from fairanchor.groups._groups import check_attributes, check_groups, columns_of
 
 
@@ -205,7 +205,7 @@ def attribute_tables(labels, sensitive_features, sample_weight=None):
         groups.to_public(_count(rows.reshape(-1), groups, len(clusters), weights))
         for groups in attributes
     ]
-    return dict(zip(column_titles(sensitive_features, len(tables)), tables, strict=True))
+    return dict(zip(attribute_names(sensitive_features, len(tables)), tables, strict=True))
 
 
 def check_n_labels(labels, name, n_rows):

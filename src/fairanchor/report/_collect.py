@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._columns import attribute_names, in_fitted_order
 from fairanchor.groups._groups import codes_of_known_groups, columns_of, encode_names
 from fairanchor.metrics import clustering_cost
 from fairanchor.plotting._tables import fitted
@@ -22,7 +22,6 @@ from fairanchor.report._asked import (
 )
 from fairanchor.report._repeat import python_of_estimator
 from fairanchor.report._summary import RunSummary
-from fairanchor.rows._sensitive_names import in_fitted_order
 
 # Starts of the k-means run that clusterings are compared with, wherever it is shown.
 PLAIN_STARTS = 10
@@ -194,7 +193,7 @@ def _with_request(run, sensitive_features, targets, attributes):
         return run
     titles = None
     if attributes == "separate":
-        titles = column_titles(sensitive_features, len(columns_of(sensitive_features)))
+        titles = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     asked = asked_of_counts(run.counts, run.group_names, targets, titles)
     each = list(targets) if isinstance(targets, (list, tuple)) else [targets]
     if all(isinstance(own, Real) and own == each[0] for own in each):
