@@ -10,13 +10,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils import check_array, column_or_1d
 
 from fairanchor._utils._sklearn_compat import check_weights
-from fairanchor._utils._typing import Table, Weights
+from fairanchor._utils._typing import Labels, Table, Weights
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.groups._columns import attribute_names, check_pairing, columns_of
 from fairanchor.groups._groups import (
@@ -45,7 +44,7 @@ __all__ = [
 
 
 def contingency_table(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> np.ndarray:
     """Weight of each group in each non-empty cluster.
 
@@ -71,7 +70,7 @@ def contingency_table(
 
 
 def balance_score(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> float:
     """Balance (Eq. 1 of the paper): the worst cluster's smallest group over its largest.
 
@@ -96,7 +95,7 @@ def dataset_balance(sensitive_features: Table, *, sample_weight: Weights = None)
 
 
 def relative_balance_score(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> float:
     """Worst ratio of a group's share in a cluster to its share in the data; 1 = proportional.
 
@@ -110,7 +109,7 @@ def relative_balance_score(
 
 
 def mnce_score(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> float:
     """Minimal normalised conditional entropy: the worst cluster's group entropy over the data's.
 
@@ -123,7 +122,7 @@ def mnce_score(
     )
 
 
-def clustering_accuracy_score(y_true: ArrayLike, labels: ArrayLike) -> float:
+def clustering_accuracy_score(y_true: Labels, labels: Labels) -> float:
     """Share of rows whose cluster is matched to their class, under the best one-to-one matching."""
     y_true, labels = column_or_1d(y_true), column_or_1d(labels)
     _check_n_labels(labels, "y_true", len(y_true))
@@ -133,7 +132,7 @@ def clustering_accuracy_score(y_true: ArrayLike, labels: ArrayLike) -> float:
     return float(table[rows, columns].sum() / table.sum())
 
 
-def nmi_score(y_true: ArrayLike, labels: ArrayLike, *, average_method: str = "max") -> float:
+def nmi_score(y_true: Labels, labels: Labels, *, average_method: str = "max") -> float:
     """Normalised mutual information.
 
     ``average_method`` is scikit-learn's; ``"max"`` is what the paper's tables match,
@@ -144,7 +143,7 @@ def nmi_score(y_true: ArrayLike, labels: ArrayLike, *, average_method: str = "ma
     return float(normalized_mutual_info_score(y_true, labels, average_method=average_method))
 
 
-def clustering_cost(X: Table, labels: ArrayLike, *, sample_weight: Weights = None) -> float:
+def clustering_cost(X: Table, labels: Labels, *, sample_weight: Weights = None) -> float:
     """k-means cost: squared distances of the rows to their cluster's mean, summed."""
     X = check_array(X, dtype=np.float64)
     labels = column_or_1d(labels)
@@ -161,7 +160,7 @@ def clustering_cost(X: Table, labels: ArrayLike, *, sample_weight: Weights = Non
 
 
 def attribute_balance_scores(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """`balance_score` of each sensitive column by itself.
 
@@ -191,7 +190,7 @@ def attribute_balance_scores(
 
 
 def attribute_relative_balance_scores(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """`relative_balance_score` of each sensitive column by itself; 1 = proportional.
 
@@ -221,7 +220,7 @@ def attribute_relative_balance_scores(
 
 
 def attribute_mnce_scores(
-    labels: ArrayLike, *, sensitive_features: Table, sample_weight: Weights = None
+    labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """`mnce_score` of each sensitive column by itself.
 
@@ -251,7 +250,7 @@ def attribute_mnce_scores(
 
 
 def worst_violation(
-    labels: ArrayLike,
+    labels: Labels,
     *,
     sensitive_features: Table,
     targets: Any = 0.0,
@@ -308,7 +307,7 @@ def worst_violation(
 
 
 def cost_ratio_score(
-    X: Table, labels: ArrayLike, reference: Any, *, sample_weight: Weights = None
+    X: Table, labels: Labels, reference: Any, *, sample_weight: Weights = None
 ) -> float:
     """The price of fairness: k-means cost of the labels over that of a reference.
 
@@ -350,13 +349,13 @@ def cost_ratio_score(
 # The same measures for a table that is already counted.
 
 
-def balance_of_table(table: ArrayLike) -> float:
+def balance_of_table(table: Table) -> float:
     """`balance_score` of a clusters × groups table."""
     table = _non_empty(table)
     return float((table.min(axis=1) / table.max(axis=1)).min())
 
 
-def relative_balance_of_table(table: ArrayLike) -> float:
+def relative_balance_of_table(table: Table) -> float:
     """`relative_balance_score` of a clusters × groups table."""
     table = _non_empty(table)
     # Products before the division: exact for counts, so that proportional tables give 1.
@@ -365,7 +364,7 @@ def relative_balance_of_table(table: ArrayLike) -> float:
     return float((smaller / larger).min())
 
 
-def mnce_of_table(table: ArrayLike) -> float:
+def mnce_of_table(table: Table) -> float:
     """`mnce_score` of a clusters × groups table."""
     table = _non_empty(table)
     of_all = _entropy(table.sum(axis=0, keepdims=True))[0]
@@ -379,9 +378,8 @@ def n_clusters_of(targets: FairnessTargets) -> int | None:
     for shares in (targets.shares, targets.lower, targets.upper):
         if isinstance(shares, dict):
             shares = np.array(list(shares.values()), dtype=np.float64).T
-        shape = () if shares is None else np.shape(shares)
-        if len(shape) == 2:
-            return shape[0]
+        if np.ndim(shares) == 2:
+            return len(shares)
     for sizes in (targets.min_size, targets.max_size):
         if np.ndim(sizes) == 1:
             return len(sizes)
@@ -395,7 +393,7 @@ def _check_n_labels(labels: np.ndarray, name: str, n_rows: int) -> None:
         )
 
 
-def _checked(labels: ArrayLike, sensitive_features: Table) -> np.ndarray:
+def _checked(labels: Labels, sensitive_features: Table) -> np.ndarray:
     check_pairing(labels, sensitive_features, "labels")
     labels = column_or_1d(labels)
     if len(labels) == 0:
@@ -407,7 +405,7 @@ def _checked(labels: ArrayLike, sensitive_features: Table) -> np.ndarray:
 
 
 def _scores(
-    measure: Callable, labels: ArrayLike, sensitive_features: Table, sample_weight: Weights
+    measure: Callable, labels: Labels, sensitive_features: Table, sample_weight: Weights
 ) -> dict[Any, float]:
     """A measure of each sensitive column by its name."""
     labels = _checked(labels, sensitive_features)
@@ -449,7 +447,7 @@ def _count(
     return count_cells(rows.reshape(-1), codes, len(clusters), n_codes, weights)
 
 
-def _non_empty(table: ArrayLike) -> np.ndarray:
+def _non_empty(table: Table) -> np.ndarray:
     """Without the clusters and groups that have no weight: rows of weight 0 count as absent."""
     table = np.asarray(table, dtype=np.float64)
     kept = table[np.ix_(table.sum(axis=1) > 0, table.sum(axis=0) > 0)]

@@ -351,8 +351,8 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     estimator.set_params(**parameters)._validate_params()
 
     groups = [from_plain(plain) for plain in document["groups"]]
-    parts = [part for name in groups for part in (name if isinstance(name, tuple) else [name])]
-    are_names = all(part == part for part in parts)  # NaN is none
+    flat = [part for name in groups for part in (name if isinstance(name, tuple) else [name])]
+    are_names = all(part == part for part in flat)  # NaN is none
     require(are_names and 0 < len(groups) == len(set(groups)), "list of groups")
     fields, sizes = FITTED[costs], {"g": len(groups)}
     attributes = _attributes_of(document["attributes"], groups)

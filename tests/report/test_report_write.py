@@ -62,8 +62,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, run, monkeyp
 
 
 BAD_PATHS = [
-    ("missing/report.html", FileNotFoundError, "the folder .*missing does not exist"),
-    (".", IsADirectoryError, "is a folder"),
+    ("missing/report.html", FileNotFoundError, "the directory .*missing does not exist"),
+    (".", IsADirectoryError, "is a directory"),
 ]
 
 

@@ -8,7 +8,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
-from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context, without
+from fairanchor._utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    wants_frame,
+    without,
+)
 from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
 from fairanchor.assignment import largest_remainder, raise_small_sizes
 from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
@@ -536,10 +543,11 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Returns
         -------
         Z : csr_array of shape (n_samples, n_anchors)
-            Rows on the simplex.
+            Rows on the simplex; a data frame of dense columns after ``set_output("pandas")``.
         """
         rows, prices = self._new_rows(X, sensitive_features)
-        return self._scorer_for(prices).anchor_weights(rows, prices)
+        Z = self._scorer_for(prices).anchor_weights(rows, prices)
+        return Z.toarray() if wants_frame(self) else Z
 
     def fit_transform(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Fit, and return the anchor weights of the same rows; see `fit` and `transform`.

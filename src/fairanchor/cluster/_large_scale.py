@@ -154,6 +154,9 @@ class LargeScaleClusterer(FairClusterer):
     def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Minus the k-means cost of the rows under `predict`.
 
+        Of several tolerances, a search by this score prefers the loosest; with
+        `fairanchor.model_selection.FairCostScorer` it respects the constraint.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

@@ -35,7 +35,7 @@ class Attributes:
         return cls.of_names(attribute_names(sensitive_features, n_columns), groups.names)
 
     @classmethod
-    def of_names(cls, titles: Sequence, names: Sequence) -> "Attributes":
+    def of_names(cls, titles: Sequence, names: Any) -> "Attributes":
         """From the names of combinations, which are tuples if there are several columns."""
         columns = list(zip(*names, strict=True)) if len(titles) > 1 else [tuple(names)]
         if len(columns) != len(titles):

@@ -35,7 +35,7 @@ def columns_of(table: Any) -> list[tuple[Any, np.ndarray]]:
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
             "call .collect() first."
         )
-    names = _names_of(table)
+    names: Any = _names_of(table)
     if names is None and not isinstance(table, SeparateColumns):
         values = _values(table)
         if values.ndim == 1:
@@ -79,7 +79,9 @@ def _names_of(table: Any) -> list | None:
 
 def _values(column: Any) -> np.ndarray:
     if isinstance(column, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(column), None, column.data.astype(object))
+        values = column.data.astype(object)
+        values[np.ma.getmaskarray(column)] = None
+        return values
     if isinstance(column, np.ndarray):
         return np.atleast_1d(column)
     if hasattr(column, "to_numpy"):
@@ -116,7 +118,7 @@ def store_sensitive_names(estimator: Any, names: list[str] | None) -> None:
 
 def in_fitted_order(estimator: Any, sensitive_features: Any) -> Any:
     """Sensitive columns of new rows in the order of those of ``fit``."""
-    fitted = getattr(estimator, "sensitive_names_in_", None)
+    fitted: Any = getattr(estimator, "sensitive_names_in_", None)
     names = None if fitted is None else _names_of(sensitive_features)
     if names is None or not all(isinstance(name, str) for name in names):
         return sensitive_features
@@ -154,7 +156,8 @@ def check_pairing(X: Any, sensitive_features: Any, name: str = "X") -> None:
             f"{name}[{listed}], and leave sensitive columns out of {name}, unless they are "
             "features as well."
         )
-    one, other = getattr(X, "index", None), getattr(values, "index", None)
+    one: Any = getattr(X, "index", None)
+    other: Any = getattr(values, "index", None)
     if not (hasattr(one, "equals") and hasattr(other, "equals")) or one.equals(other):
         return
     if len(one) == len(other) and one.isin(other).all() and other.isin(one).all():

@@ -59,7 +59,8 @@ class Sampler:
         self, rows: ChunkedRows, drawn: DrawnRows, *, least_rows: int
     ) -> list[MemoryRows]:
         """`samples` of rows in chunks, at least one; equal rows of a sample are merged."""
-        samples, n_larger = [], rows.n_rows
+        samples: list[MemoryRows] = []
+        n_larger = rows.n_rows
         for size in self.sizes:
             per_group = self._per_group(rows, size, least_rows)
             members = [m[spread_sample(len(m), per_group)] for m in drawn.rows.members]
