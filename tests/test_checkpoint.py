@@ -22,6 +22,9 @@ from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._checkpoint import Checkpoint, identity_of_run
 from fairanchor.rows._open import FileTable
 
+# One process runs the tests that share a finished run.
+pytestmark = pytest.mark.xdist_group("checkpoint")
+
 CHUNK_ROWS = 500
 N_ROWS = 2_700
 
@@ -214,6 +217,7 @@ def test_a_killed_driver_goes_on_to_the_same_labels(finished, folder, tmp_path):
     assert_array_equal(found, gathered(expected), err_msg=str(stops))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_small_however_many_chunks_there_are(finished, folder, tmp_path):
     size = n_bytes(finished[2])
     assert size < 500_000  # rows near a tie, of a few passes
@@ -279,15 +283,16 @@ def test_other_data_raise_with_the_file_that_differs(folder, tmp_path):
     copy.mkdir()
     for path in folder.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
-    run(copy, tmp_path / "kept")
+    quick = FairKMeans(3, random_state=0)
+    run(copy, tmp_path / "kept", estimator=quick)
     table = pq.read_table(copy / "two.parquet")
     pq.write_table(table.slice(0, 1_600), copy / "two.parquet")
     with pytest.raises(ValueError, match="another run: rows of .*two.parquet was 1700, is 1600"):
-        run(copy, tmp_path / "kept", resume=True)
+        run(copy, tmp_path / "kept", estimator=quick, resume=True)
     pq.write_table(table.slice(1_600), copy / "three.parquet")
     (copy / "two.parquet").unlink()
     with pytest.raises(ValueError, match="another run: .*three.parquet was null, is"):
-        run(copy, tmp_path / "kept", resume=True)
+        run(copy, tmp_path / "kept", estimator=quick, resume=True)
 
 
 def test_another_number_of_threads_is_the_same_run(finished, folder):

@@ -134,11 +134,3 @@ def test_blocks_may_be_computed_in_any_order(name, expected, monkeypatch):
     for module in USERS_OF_THREADS:
         monkeypatch.setattr(module, "map_in_threads", shuffled_map)
     assert fingerprint(LARGE[name]) == expected[name]
-
-
-def test_all_users_of_threads_are_shuffled():
-    """A module that sweeps rows and is not listed above would not be tested."""
-    source = Path(memory.__file__).parents[1]
-    users = {path for path in source.rglob("*.py") if "map_in_threads" in path.read_text()}
-    listed = {Path(module.__file__) for module in USERS_OF_THREADS}
-    assert users - {Path(memory.__file__).with_name("__init__.py")} == listed

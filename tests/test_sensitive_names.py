@@ -239,9 +239,7 @@ ALL_ESTIMATORS = [FairKMeans(2, random_state=0), FairSpectralClustering(2, rando
 def test_names_of_columns_raise_with_what_to_pass(estimator, make):
     people = make({"sex": ["f", "m"] * 20, "race": ["a", "a", "b", "b"] * 10, "x": list(range(40))})
     for names in ("sex", ["sex", "race"]):
-        with pytest.raises(
-            ValueError, match="names columns, expected the group of each"
-        ):
+        with pytest.raises(ValueError, match="names columns, expected the group of each"):
             clone(estimator).fit(people, sensitive_features=names)
     with pytest.raises(ValueError, match="X has text in column 'sex': could not convert string"):
         clone(estimator).fit(people, sensitive_features=people["sex"])
