@@ -61,7 +61,7 @@ def test_a_grid_search_picks_a_fair_model_only_by_the_fair_scorer(scoring, best,
         search = GridSearchCV(
             estimator, {parameter: [0.0, 1.0]}, scoring=scoring, cv=2, error_score="raise"
         )
-        search.fit(X, sensitive_features=GROUP)
+        search.fit(1e-6 * X, sensitive_features=GROUP)
     assert search.best_params_ == {parameter: best}
 
 

@@ -285,15 +285,16 @@ class FairCostScorer:
         score : float
             Minus the cost, or a penalty.
         """
+        if hasattr(estimator, "steps"):  # costs are those of the transformed rows
+            X, estimator = estimator[:-1].transform(X), estimator[-1]
         labels = estimator.predict(X, sensitive_features=sensitive_features)
-        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        if getattr(last, "attributes", None) == "separate":
-            balance = min(attribute_relative_balance_scores(labels, **given).values())
+        metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        if getattr(estimator, "attributes", None) == "separate":
+            balance = min(attribute_relative_balance_scores(labels, **metadata).values())
         else:
-            balance = relative_balance_score(labels, **given)
+            balance = relative_balance_score(labels, **metadata)
         if balance >= self.min_relative_balance:
-            return estimator.score(X, **given)
+            return estimator.score(X, **metadata)
         # Finite, since searches average the scores of several folds.
         spread = clustering_cost(X, np.zeros(len(labels)), sample_weight=sample_weight)
         return -PENALTY * (1.0 + self.min_relative_balance - balance) * max(spread, 1e-300)
@@ -346,12 +347,12 @@ def _record(model: FairKMeans) -> dict[str, Any]:
     }
     if separate is not None:
         record["attributes"] = {
-            title: {
+            column: {
                 "balance": balance_of_table(table),
                 "relative_balance": relative_balance_of_table(table),
-                "violation": model.attribute_violations_[title],
+                "violation": model.attribute_violations_[column],
             }
-            for title, table in separate.items()
+            for column, table in separate.items()
         }
     return record
 

@@ -80,10 +80,10 @@ class Checkpoint:
         self.passes: list[tuple[str, Any]] = []
         self.position = 0
         path = self.directory / RUN
-        if path.exists() and not resume:
+        if not resume and any(self.directory.glob("*.npz")):
             raise FileExistsError(
-                f"{path} is the checkpoint of an earlier run. Use --resume to continue it, or "
-                "another directory."
+                f"{self.directory} holds the checkpoint of an earlier run. Use --resume to "
+                "continue it, or another directory."
             )
         if resume and not path.exists():
             raise FileNotFoundError(

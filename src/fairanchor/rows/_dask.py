@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.types as types
 
 import fairanchor
-from fairanchor._utils._scaling import scale_of_largest
 from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._columns import check_finite, check_groups_known, joined, kind_of_names, plain
-from fairanchor.rows._open import SURVEY, OpenedRows
-from fairanchor.rows._raw_rows import RawRows, Survey, merge_surveys
+from fairanchor.rows._open import OpenedRows
+from fairanchor.rows._raw_rows import SURVEY, RawRows, Survey, merge_surveys
 
 # How long to wait for the first worker of a cluster.
 WAIT_SECONDS = 30
@@ -73,13 +72,9 @@ def open_raw(
     futures = [
         _submit(client, "survey", k, _survey, chunk, k * chunk_rows) for k, chunk in enumerate(raw)
     ]
-    surveys = []
-    for future in futures:  # in their order, so that the first error is the same every time
-        surveys.append(result_of(future, SURVEY))
-        if progress is not None:
-            progress(SURVEY, len(surveys), len(futures))
-    groups, sizes, largest = merge_surveys(surveys)
-    scale = scale_of_largest(largest)
+    # In their order, so that the first error is the same every time.
+    surveys = (result_of(future, SURVEY) for future in futures)
+    groups, sizes, scale = merge_surveys(surveys, len(futures), progress)
     chunks = [
         _submit(
             client, "chunk", k, _coded, chunk, k, k * chunk_rows, tuple(groups.names), scale,
@@ -123,7 +118,11 @@ def check_versions(client: Any, wait_seconds: float | None = None) -> None:
         ) from None
     here = fairanchor.__version__
     versions = client.run(importlib.metadata.version, "fairanchor", on_error="return")
-    others = {worker: version for worker, version in versions.items() if version != here}
+    others = {
+        worker: version
+        for worker, version in versions.items()
+        if version != here and not isinstance(version, OSError)  # of a worker that was lost
+    }
     if others:
         worker, version = next(iter(others.items()))
         has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
@@ -157,7 +156,7 @@ class CollectionSource:
         self.make = make
         self.feature_names = feature_names
         self.n_features = n_features
-        lengths = client.map(_length, parts, pure=False)
+        lengths = client.map(len, parts, pure=False)
         self.sizes = [result_of(length, "sizes of partitions") for length in lengths]
         self.n_rows = int(sum(self.sizes))
         if self.n_rows == 0:
@@ -179,8 +178,10 @@ class CollectionSource:
             are_text = all(isinstance(name, str) for name in make.features)
             names = list(make.features) if are_text else None  # as in scikit-learn
             return cls(client, client.compute(X.to_delayed()), make, names, len(make.features))
-        parts = _blocks_of(X, sensitive_features)
-        return cls(client, client.compute(parts), _rows_of_block, None, X.shape[1])
+        parts, n_columns = _frames_of(X, sensitive_features)
+        groups = tuple(f"group {j}" for j in range(n_columns))
+        make = _FrameRows(tuple(range(X.shape[1])), groups, (None,) * n_columns)
+        return cls(client, client.compute(parts), make, None, X.shape[1])
 
     def read(self, missing: str) -> RawRows:
         """All rows, if they are few."""
@@ -274,17 +275,6 @@ class _FrameRows:
         return RawRows(X, columns)
 
 
-def _rows_of_block(part: Any, number: int, a: int, b: int, missing: str) -> RawRows:
-    """Rows of a block of an array, alone or with its groups."""
-    where = f"Block {number}"
-    X, groups = part if isinstance(part, tuple) else (part, None)
-    X = np.ascontiguousarray(X[a:b], dtype=np.float64)
-    check_finite(X, range(X.shape[1]), where, a)
-    columns = [] if groups is None else groups[a:b].T
-    name = "sensitive_features"
-    return RawRows(X, [_names_of_groups(v, name, None, where, a, missing) for v in columns])
-
-
 def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
     for name in features:
         if frame.dtypes[name].kind not in "biuf":
@@ -323,8 +313,8 @@ def _names_of_groups(
     return pa.chunked_array([column])
 
 
-def _blocks_of(X: Any, sensitive_features: Any) -> list:
-    """Delayed blocks of rows of a Dask array, in pairs with their groups if there are any."""
+def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
+    """Delayed data frames of a Dask array's rows and groups, and the number of group columns."""
     import dask
     import dask.array as da
 
@@ -336,7 +326,7 @@ def _blocks_of(X: Any, sensitive_features: Any) -> list:
     X = X.rechunk({1: -1})
     blocks = X.to_delayed()[:, 0].tolist()
     if sensitive_features is None:
-        return blocks
+        return [dask.delayed(_as_frame)(block) for block in blocks], 0
     groups = sensitive_features
     if not isinstance(groups, da.Array):
         groups = np.asarray(groups)
@@ -349,8 +339,9 @@ def _blocks_of(X: Any, sensitive_features: Any) -> list:
     if not isinstance(groups, da.Array):
         groups = da.from_array(groups, chunks=(X.chunks[0], *groups.shape[1:]))
     groups = groups[:, None] if groups.ndim == 1 else groups
-    groups = groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
-    return [dask.delayed(_pair)(*pair) for pair in zip(blocks, groups, strict=True)]
+    parts = groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
+    pairs = zip(blocks, parts, strict=True)
+    return [dask.delayed(_as_frame)(*pair) for pair in pairs], groups.shape[1]
 
 
 def _client() -> Any:
@@ -378,12 +369,13 @@ def _submit(client: Any, title: str, k: int, function: Callable, *arguments: Any
     return client.submit(function, *arguments, pure=False, key=key)
 
 
-def _pair(block: Any, groups: Any) -> tuple[Any, Any]:
-    return block, groups
+def _as_frame(block: np.ndarray, groups: np.ndarray | None = None) -> Any:
+    import pandas as pd
 
-
-def _length(part: Any) -> int:
-    return len(part[0]) if isinstance(part, tuple) else len(part)
+    frame = pd.DataFrame(block)
+    for j, values in enumerate([] if groups is None else groups.T):
+        frame[f"group {j}"] = values
+    return frame
 
 
 def _read(files: Any, start: int, stop: int, missing: str) -> RawRows:

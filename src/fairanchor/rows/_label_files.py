@@ -4,6 +4,7 @@ import os
 import posixpath
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -158,19 +159,12 @@ def paths_below(paths: Sequence[str]) -> list[str]:
 
 def check_names(names: Sequence[str]) -> None:
     """Raise an error for label files of which one would take the place of another."""
-    rule = "label files are named after the input's, and end in .parquet. Rename the file"
-    seen: set[str] = set()
+    taken = Counter(names)
     for name in names:
-        if name in seen:
-            raise ValueError(
-                f"Two files of the input would have their labels in {name}: {rule} "
-                f"{name.removesuffix('.parquet')!r}."
-            )
-        seen.add(name)
-    for name in names:
-        for directory in map(str, PurePosixPath(name).parents):
-            if directory in seen:
+        for path in (name, *map(str, PurePosixPath(name).parents)):
+            if taken[path] > (path == name):
                 raise ValueError(
-                    f"The labels of one file of the input would be in {directory}, which is the "
-                    f"folder of {name}: {rule} {directory.removesuffix('.parquet')!r}."
+                    f"Two files of the input would have their labels in {path}: label files are "
+                    "named after the input's, and end in .parquet. Rename the file "
+                    f"{path.removesuffix('.parquet')!r}."
                 )

@@ -92,7 +92,8 @@ class MemoryRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the table."""
-        return self.X.nbytes + self.group_codes.nbytes + self.weights.nbytes
+        arrays = (self.X, self.group_codes, self.weights, self.group_sizes)
+        return sum(array.nbytes for array in arrays)
 
     @cached_property
     def members(self) -> list[np.ndarray]:

@@ -4,14 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fairanchor._utils._scaling import scale_of_largest
 from fairanchor.groups._columns import text_names
 from fairanchor.groups._groups import Groups
 from fairanchor.rows._chunks import Chunk, ChunkedRows, StreamedRows, read_ahead
 from fairanchor.rows._raw_rows import RawRows, Survey, merge_surveys
-
-#: Title of the first pass over rows that are not in memory.
-SURVEY = "first look"
 
 
 class OpenedRows(NamedTuple):
@@ -165,13 +161,9 @@ class FileSource:
             start, raw = read(number)
             return raw.coded(number, start, names, scale, n_jobs)
 
-        surveys = []
-        for found in read_ahead(survey, n_chunks):
-            surveys.append(found)
-            if self.progress is not None:
-                self.progress(SURVEY, len(surveys), n_chunks)
-        groups, sizes, largest = merge_surveys(surveys)
-        names, scale = tuple(groups.names), scale_of_largest(largest)
+        surveys = read_ahead(survey, n_chunks)
+        groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
+        names = tuple(groups.names)
         rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
         return OpenedRows(rows, groups, scale)

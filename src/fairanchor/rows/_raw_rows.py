@@ -1,16 +1,19 @@
 """Rows that are read from files or partitions: groups become codes after a survey of all rows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairanchor._utils._scaling import largest_value
+from fairanchor._utils._scaling import largest_value, scale_of_largest
 from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
 from fairanchor.rows._chunks import Chunk
 from fairanchor.rows._memory import MemoryRows
+
+#: Title of the first pass over rows that are not in memory.
+SURVEY = "first look"
 
 
 class Survey(NamedTuple):
@@ -64,11 +67,16 @@ class RawRows:
         return Chunk(number, start, rows, n_clusters)
 
 
-def merge_surveys(surveys: Iterable[Survey]) -> tuple[Groups, np.ndarray, float]:
-    """Groups of all chunks, their sizes in each (canonical order), and the largest number."""
-    surveys = list(surveys)
+def merge_surveys(
+    of_chunks: Iterable[Survey], n_chunks: int, progress: Callable | None
+) -> tuple[Groups, np.ndarray, float]:
+    """Groups of all chunks, their sizes in each (canonical order), and a factor for features."""
+    surveys = []
     first_rows: dict[Any, int] = {}
-    for survey in surveys:
+    for survey in of_chunks:
+        surveys.append(survey)
+        if progress is not None:
+            progress(SURVEY, len(surveys), n_chunks)
         for name, row in zip(survey.names, survey.first_rows.tolist(), strict=True):
             first_rows[name] = min(row, first_rows.get(name, row))
     names = sorted_names(list(first_rows))
@@ -80,8 +88,8 @@ def merge_surveys(surveys: Iterable[Survey]) -> tuple[Groups, np.ndarray, float]
         names, sizes.sum(axis=0), np.array([first_rows[name] for name in names])
     )
     order = np.argsort(groups.public_order)
-    largest = max(survey.largest for survey in surveys)
-    return groups, np.ascontiguousarray(sizes[:, order]), largest
+    scale = scale_of_largest(max(survey.largest for survey in surveys))
+    return groups, np.ascontiguousarray(sizes[:, order]), scale
 
 
 def as_table(columns: list, names: Any = None) -> Any:
