@@ -35,7 +35,7 @@ def require(condition: bool, part: str) -> None:
 
 def pack(document: Any, arrays: dict[str, np.ndarray]) -> bytes:
     """Bytes of an archive; equal contents give equal bytes."""
-    members = {DOCUMENT: json.dumps(document, allow_nan=False, indent=1).encode("ascii")}
+    members = {DOCUMENT: json.dumps(document, indent=1).encode("ascii")}
     for name, array in sorted(arrays.items()):
         array = np.asarray(array, order="C")
         portable = array.astype(array.dtype.newbyteorder("<"), copy=False)
