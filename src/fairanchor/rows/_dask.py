@@ -17,8 +17,7 @@ import pyarrow.types as types
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._columns import check_finite, check_groups_known, joined, kind_of_names, plain
-from fairanchor.rows._open import OpenedRows
-from fairanchor.rows._raw_rows import SURVEY, RawRows, Survey, merge_surveys
+from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, Survey, merge_surveys
 
 # How long to wait for the first worker of a cluster.
 WAIT_SECONDS = 30
@@ -191,7 +190,7 @@ class CollectionSource:
     def open(
         self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
     ) -> OpenedRows:
-        """Read all rows once; see `FileSource.open`."""
+        """Read all rows once; see `FileTable.open`."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
         opened = open_raw(

@@ -1,21 +1,12 @@
 """From what users pass to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fairanchor.groups._columns import text_names
-from fairanchor.groups._groups import Groups
-from fairanchor.rows._chunks import Chunk, ChunkedRows, StreamedRows, read_ahead
-from fairanchor.rows._raw_rows import RawRows, Survey, merge_surveys
-
-
-class OpenedRows(NamedTuple):
-    """Rows in chunks, their groups (without codes), and what features were multiplied by."""
-
-    rows: ChunkedRows
-    groups: Groups
-    scale: float
+from fairanchor.rows._chunks import Chunk, StreamedRows, read_ahead
+from fairanchor.rows._raw_rows import OpenedRows, RawRows, Survey, merge_surveys
 
 
 @dataclass(frozen=True)
@@ -41,14 +32,70 @@ class FileTable:
     checkpoint: Callable | None = None
     progress: Callable | None = None
 
-    def source(self, sensitive_features: Any) -> "FileSource":
-        """The rows of the table."""
+    def source(self, sensitive_features: Any) -> "FileTable":
+        """The same table with `RowFiles` for a dataset, whose rows can be read."""
         from fairanchor.rows._row_files import RowFiles  # loads pyarrow
 
-        files = self.dataset
-        if not isinstance(files, RowFiles):
-            files = RowFiles.of(files, self.features, column_names(sensitive_features))
-        return FileSource(files, self.client, self.checkpoint, self.progress)
+        if isinstance(self.dataset, RowFiles):
+            return self
+        names = column_names(sensitive_features)
+        return replace(self, dataset=RowFiles.of(self.dataset, self.features, names))
+
+    @property
+    def n_rows(self) -> int:
+        return self.dataset.n_rows
+
+    @property
+    def feature_names(self) -> list[str]:
+        return self.dataset.feature_names
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Identifies the rows."""
+        return self.dataset.fingerprint()
+
+    def read(self, missing: str) -> RawRows:
+        """All rows, if they are few."""
+        return RawRows(*self.dataset.read(0, self.n_rows, missing))
+
+    def open(
+        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
+    ) -> OpenedRows:
+        """Read all rows once, for their groups and the range of their numbers.
+
+        ``missing`` is "error" or "own_group": how missing groups are treated. ``n_clusters`` is
+        the number of costs per row for which a cluster reserves memory.
+        """
+        files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
+        n_features = len(self.feature_names)
+        if self.client is not None:
+            from fairanchor.rows._dask import check_versions, open_raw, read_files
+
+            check_versions(self.client)
+            raw = read_files(self.client, files, chunk_rows, missing)
+            opened = open_raw(
+                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress
+            )
+            opened.rows.parts = files.parts
+            return opened
+
+        def read(number: int, missing: str = "own_group") -> tuple[int, RawRows]:
+            start = number * chunk_rows
+            return start, RawRows(*files.read(start, min(start + chunk_rows, self.n_rows), missing))
+
+        def survey(number: int) -> Survey:
+            start, raw = read(number, missing)
+            return raw.survey(start)
+
+        def load(number: int) -> Chunk:
+            start, raw = read(number)
+            return raw.coded(number, start, names, scale, n_jobs)
+
+        surveys = read_ahead(survey, n_chunks)
+        groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
+        names = tuple(groups.names)
+        rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
+        rows.parts = files.parts
+        return OpenedRows(rows, groups, scale)
 
 
 def kind_of(X: Any) -> str | None:
@@ -62,7 +109,7 @@ def kind_of(X: Any) -> str | None:
 
 
 def source_of(X: Any, sensitive_features: Any) -> Any:
-    """The rows behind X: `FileSource` or `CollectionSource`."""
+    """The rows behind X: a `FileTable` or a `CollectionSource`."""
     if kind_of(X) == "files":
         table = X if isinstance(X, FileTable) else FileTable(X)
         return table.source(sensitive_features)
@@ -95,75 +142,3 @@ def sensitive_names(X: Any, sensitive_features: Any) -> list[str] | None:
         names = column_names(sensitive_features)
         return names if names and len(set(names)) == len(names) else None
     return text_names(sensitive_features)
-
-
-class FileSource:
-    """Files that this process reads a chunk at a time, or that workers of a cluster keep."""
-
-    def __init__(
-        self,
-        files: Any,
-        client: Any = None,
-        checkpoint: Callable | None = None,
-        progress: Callable | None = None,
-    ) -> None:
-        self.files = files
-        self.client = client
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.n_rows: int = files.n_rows
-        self.feature_names: list[str] = files.feature_names
-
-    def read(self, missing: str) -> RawRows:
-        """All rows, if they are few."""
-        return RawRows(*self.files.read(0, self.n_rows, missing))
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Identifies these rows."""
-        return self.files.fingerprint()
-
-    def open(
-        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
-    ) -> OpenedRows:
-        """Read all rows once, for their groups and the range of their numbers.
-
-        Parameters
-        ----------
-        chunk_rows : int
-        missing : {"error", "own_group"}
-            How missing groups are treated.
-        n_jobs : int or None
-        n_clusters : int
-            Number of costs per row for which a cluster reserves memory.
-        """
-        files, n_chunks = self.files, -(-self.n_rows // chunk_rows)
-        n_features = len(self.feature_names)
-        if self.client is not None:
-            from fairanchor.rows._dask import check_versions, open_raw, read_files
-
-            check_versions(self.client)
-            raw = read_files(self.client, files, chunk_rows, missing)
-            opened = open_raw(
-                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress
-            )
-            opened.rows.parts = files.parts
-            return opened
-
-        def read(number: int, missing: str = "own_group") -> tuple[int, RawRows]:
-            start = number * chunk_rows
-            return start, RawRows(*files.read(start, min(start + chunk_rows, self.n_rows), missing))
-
-        def survey(number: int) -> Survey:
-            start, raw = read(number, missing)
-            return raw.survey(start)
-
-        def load(number: int) -> Chunk:
-            start, raw = read(number)
-            return raw.coded(number, start, names, scale, n_jobs)
-
-        surveys = read_ahead(survey, n_chunks)
-        groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
-        names = tuple(groups.names)
-        rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
-        rows.parts = files.parts
-        return OpenedRows(rows, groups, scale)

@@ -9,11 +9,19 @@ import numpy as np
 from fairanchor._utils._scaling import largest_value, scale_of_largest
 from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
-from fairanchor.rows._chunks import Chunk
+from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._memory import MemoryRows
 
 #: Title of the first pass over rows that are not in memory.
 SURVEY = "first look"
+
+
+class OpenedRows(NamedTuple):
+    """Rows in chunks, their groups (without codes), and what features were multiplied by."""
+
+    rows: ChunkedRows
+    groups: Groups
+    scale: float
 
 
 class Survey(NamedTuple):
