@@ -34,8 +34,8 @@ from _common import (
     progress,
     timed,
 )
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.datasets import make_fair_blobs
-from fairanchor.rows import _chunks
 from fairanchor.rows._open import FileTable
 
 SIZES = (5_000_000, 10_000_000, 50_000_000)
@@ -63,7 +63,7 @@ def main(arguments=None):
 
 def measure_all(options, sizes, folder):
     file_rows = QUICK_FILE_ROWS if options.quick else FILE_ROWS
-    chunk_rows = QUICK_CHUNK_ROWS if options.quick else _chunks.CHUNK_ROWS
+    chunk_rows = QUICK_CHUNK_ROWS if options.quick else LargeScaleClusterer._chunk_rows
     write_files(folder, max(sizes), file_rows)
     records = []
     for n_rows in sizes:
@@ -138,9 +138,9 @@ def fitted(estimator, table, **sensitive):
 def warm(estimator, chunk_rows):
     """Load the kernels by a fit of a few rows."""
     blobs = make_fair_blobs(3_000, centers=N_CLUSTERS, n_features=N_FEATURES, random_state=0)
-    _chunks.CHUNK_ROWS = 1_000
+    LargeScaleClusterer._chunk_rows = 1_000
     fitted(estimator, blobs.data, sensitive_features=blobs.sensitive_features)
-    _chunks.CHUNK_ROWS = chunk_rows
+    LargeScaleClusterer._chunk_rows = chunk_rows
 
 
 def record_of(engine, model, seconds, labels):

@@ -797,3 +797,14 @@ def test_labels_by_admm_belong_to_their_rows_where_rows_are_equal():
         model.fit(X, sensitive_features=group)
     soft = model.predict_proba(X, sensitive_features=group)
     assert np.mean(soft.argmax(axis=1) == model.labels_) > 0.95
+
+
+@pytest.mark.parametrize("graph", ["local", "reconstruction"])
+def test_anchor_weights_as_a_data_frame(graph):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(60, 2)), np.arange(60) % 2
+    model = AnchorFairClustering(2, n_anchors=8, graph=graph, random_state=0)
+    expected = model.fit_transform(X, sensitive_features=groups).toarray()
+    frame = model.set_output(transform="pandas").transform(X, sensitive_features=groups)
+    assert frame.columns.tolist() == model.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(frame.to_numpy(), expected)

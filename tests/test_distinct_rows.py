@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairanchor import AnchorFairClustering, FairKMeans, fair_assign
 from fairanchor._utils._sampling import spread_sample_by_weight
-from fairanchor.rows import DistinctRows, MemoryRows, distinct_rows, stand_in_samples
-from fairanchor.rows import _distinct as module
+from fairanchor.cluster._large_scale import LargeScaleClusterer
+from fairanchor.rows import DistinctRows, MemoryRows, Sampler, distinct_rows
+from fairanchor.rows import _memory as module
 
 
 def lattice(seed, n=400, d=2, n_groups=3, levels=4, n_jobs=None):
@@ -133,7 +134,7 @@ def test_samples_weigh_as_much_as_all_rows():
     n = 300_000
     X, codes = rng.normal(size=(n, 1)), (rng.random(n) < 0.1).astype(np.int64)
     rows = MemoryRows(X, codes, 2)
-    samples = stand_in_samples(rows, rows)
+    samples = Sampler().samples(rows, rows)
     assert [sample.n_rows for sample in samples] == [25_002]
     for sample in samples:
         np.testing.assert_allclose(sample.group_sizes, rows.group_sizes)
@@ -145,7 +146,7 @@ def test_a_group_with_few_distinct_rows_is_in_the_samples_with_all_of_them():
     codes = np.repeat([0, 1], [120_000, 60_000])
     rows = MemoryRows(X, codes, 2)
     distinct = distinct_rows(rows)
-    samples = stand_in_samples(rows, distinct)
+    samples = Sampler().samples(rows, distinct)
     assert samples
     for sample in samples:
         own = sample.group_codes == 1
@@ -156,7 +157,7 @@ def test_a_group_with_few_distinct_rows_is_in_the_samples_with_all_of_them():
 
 def test_a_small_table_has_no_stand_in():
     rows = lattice(0)
-    assert stand_in_samples(rows, rows) == []
+    assert Sampler().samples(rows, rows) == []
 
 
 def test_a_sample_of_weighted_rows_has_the_weight_of_every_group():
@@ -167,7 +168,7 @@ def test_a_sample_of_weighted_rows_has_the_weight_of_every_group():
     weights[120_000:] = 0.0
     weights[120_000::12_000] = 50.0
     rows = MemoryRows(rng.normal(size=(180_000, 1)), codes, 2, weights=weights)
-    samples = stand_in_samples(rows, rows)
+    samples = Sampler().samples(rows, rows)
     assert samples
     for sample in samples:
         np.testing.assert_allclose(sample.group_sizes, [120_000, 250])
@@ -175,8 +176,7 @@ def test_a_sample_of_weighted_rows_has_the_weight_of_every_group():
 
 @pytest.mark.parametrize("kind", ["lattice", "normal", "weighted"])
 def test_labels_do_not_depend_on_threads_where_samples_and_copies_take_part(kind, monkeypatch):
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (1000, 150))
-    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 30)
+    monkeypatch.setattr(LargeScaleClusterer, "_sampler", Sampler((1000, 150), 30))
     monkeypatch.setattr("fairanchor.assignment._dual.START_ROWS", 500)
     monkeypatch.setattr("fairanchor.assignment._transport.FEW_ENTRIES", 100)
     rng = np.random.default_rng(3)

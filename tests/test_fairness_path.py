@@ -13,6 +13,9 @@ from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import relative_balance_score, worst_violation
 from fairanchor.model_selection import FairnessPath
 
+# One process runs the tests that share a path.
+pytestmark = pytest.mark.xdist_group("path")
+
 
 @pytest.fixture(scope="module")
 def people():

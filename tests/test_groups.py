@@ -350,7 +350,8 @@ def test_known_groups_are_recognised_in_another_container():
     ("values", "error", "match"),
     [
         (["a", "b"], ValueError, "sensitive_features has 2 rows, X has 3"),
-        ("abc", ValueError, "sensitive_features has 1 rows, X has 3"),
+        ("abc", TypeError, "is a str, expected the group of each row"),
+        ({"a": [1, 2, 3]}, TypeError, "is a dict, expected the group of each row"),
         (np.zeros((3, 2, 1)), ValueError, r"shape \(3, 2, 1\), expected"),
         (np.zeros((3, 0)), ValueError, "at least one column"),
         (pd.DataFrame(index=range(3)), ValueError, "DataFrame without columns"),

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from fairanchor import AnchorFairClustering, load_model
-from fairanchor.rows import _chunks
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._label_files import names_of_files
 from fairanchor.rows._open import FileTable
 
@@ -26,7 +26,7 @@ EDGES = [0, 100, 100, 1_350, 1_351, 2_500, N_ROWS]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 def make_rows(seed=0, n=N_ROWS):
@@ -167,12 +167,12 @@ def test_a_folder_of_something_else_is_never_replaced(what, streamed, stored, tm
 
 def test_impossible_folders_are_refused_before_any_row_is_read(streamed, tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FileExistsError, match="file is a file, expected the name of a folder"):
+    with pytest.raises(FileExistsError, match="file is a file, expected the name of a directory"):
         streamed.write_labels(tmp_path / "file", force=True)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         streamed.write_labels(tmp_path / "no" / "out")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="link to nowhere"):
+    with pytest.raises(FileExistsError, match="broken link"):
         streamed.write_labels(tmp_path / "link")
 
 

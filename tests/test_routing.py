@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_zafar
+from fairanchor.model_selection import FairCostScorer
 
 DATA = make_zafar(600, variant="original", random_state=0)
 X, GROUP = DATA.data * [1.0, 50.0], DATA.sensitive_features
@@ -47,3 +48,30 @@ def test_a_grid_search_scores_by_cost():
         search.fit(X, sensitive_features=GROUP)
     assert search.best_params_ == {"n_clusters": 4}  # more clusters, less cost
     assert np.all(search.cv_results_["mean_test_score"] < 0)
+
+
+@pytest.mark.parametrize(("scoring", "best"), [(None, 1.0), (FairCostScorer(0.7), 0.0)])
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_grid_search_picks_a_fair_model_only_by_the_fair_scorer(scoring, best, in_pipeline):
+    estimator, parameter = FairKMeans(2, n_init=2, random_state=0), "tolerance"
+    with config_context(enable_metadata_routing=True):
+        if in_pipeline:
+            estimator = make_pipeline(StandardScaler(), estimator)
+            parameter = "fairkmeans__tolerance"
+        search = GridSearchCV(
+            estimator, {parameter: [0.0, 1.0]}, scoring=scoring, cv=2, error_score="raise"
+        )
+        search.fit(1e-6 * X, sensitive_features=GROUP)
+    assert search.best_params_ == {parameter: best}
+
+
+def test_the_fair_scorer_is_minus_the_cost_of_balanced_labels():
+    fair, free = (FairKMeans(2, tolerance=t, random_state=0) for t in (0.0, 1.0))
+    given = {"sensitive_features": GROUP}
+    for model in (fair, free):
+        model.fit(X, **given)
+        assert FairCostScorer(0.0)(model, X, **given) == model.score(X, **given)
+    assert FairCostScorer(0.9)(fair, X, **given) == fair.score(X, **given)
+    assert free.score(X, **given) > fair.score(X, **given) > FairCostScorer(0.9)(free, X, **given)
+    with pytest.raises(ValueError, match="min_relative_balance=2 should be"):
+        FairCostScorer(2)

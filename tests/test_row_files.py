@@ -1,6 +1,8 @@
 """Files that are not what they should be: every error names the file, the column and the row."""
 
+import io
 import os
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fairanchor import AnchorFairClustering, ReconstructionGraph
-from fairanchor.rows import _chunks, _row_files
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._open import FileTable, column_names, kind_of
 from fairanchor.rows._row_files import RowFiles
 
@@ -22,7 +24,7 @@ CHUNK_ROWS = 200
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", CHUNK_ROWS)
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ WRONG_COLUMNS = {
 @pytest.mark.parametrize("chunk_rows", [CHUNK_ROWS, N_ROWS])
 def test_what_is_wrong_with_one_file_is_named(case, chunk_rows, folder, monkeypatch):
     """Whether rows come in chunks or fit in memory."""
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", chunk_rows)
     columns, message = WRONG_COLUMNS[case]
     change(folder, 2, **columns)
     with pytest.raises(ValueError, match=message):
@@ -258,7 +260,7 @@ def test_what_is_in_memory_is_not_mistaken_for_a_dataset(folder):
 @pytest.fixture
 def opened(folder):
     """Rows of the files, looked at once."""
-    return FileTable(ds.dataset(folder)).source("g").open("error", None, 2).rows
+    return FileTable(ds.dataset(folder)).source("g").open(CHUNK_ROWS, "error", None, 2).rows
 
 
 def total(rows):
@@ -314,23 +316,34 @@ def test_a_file_that_changes_during_fit_ends_it(what, folder):
     assert not hasattr(model, "counts_")
 
 
-def test_a_damaged_page_is_told_with_its_file(folder, opened, monkeypatch):
-    """The stamp of the file says nothing: as if it had been damaged while it was read."""
+def changed(files, path, content):
+    """The table after a file was replaced without a trace in its size and time."""
+    path.write_bytes(content)
+    info = path.stat()
+    stamps = {str(path): (info.st_size, info.st_mtime_ns)}
+    return replace(
+        files,
+        files=tuple(replace(f, stamp=stamps.get(f.path, f.stamp)) for f in files.files),
+    )
+
+
+def test_a_damaged_page_is_reported_with_its_file(folder):
     path = folder / "f1.parquet"
-    content = bytearray(path.read_bytes())
-    content[4:400] = b"\xff" * 396
-    monkeypatch.setattr(RowFiles, "_check_unchanged", lambda self, file: None)
-    path.write_bytes(bytes(content))
+    files = RowFiles.of(ds.dataset(folder), None, ["g"])
+    content = path.read_bytes()
+    files = changed(files, path, content[:4] + b"\xff" * 396 + content[400:])
     with pytest.raises(ValueError, match=r"f1\.parquet could not be read from row \d+ on: .*damag"):
-        total(opened)
+        files.read(0, N_ROWS)
 
 
-def test_a_file_with_fewer_rows_than_its_footer_said_is_told(folder, opened, monkeypatch):
+def test_a_file_with_fewer_rows_than_its_footer_is_reported(folder):
     path = folder / "f1.parquet"
-    monkeypatch.setattr(RowFiles, "_check_unchanged", lambda self, file: None)
-    pq.write_table(pq.read_table(path).slice(0, 140), path, row_group_size=64)
+    files = RowFiles.of(ds.dataset(folder), None, ["g"])
+    buffer = io.BytesIO()
+    pq.write_table(pq.read_table(path).slice(0, 140), buffer, row_group_size=64)
+    files = changed(files, path, buffer.getvalue())
     with pytest.raises(ValueError, match=r"f1\.parquet ended after row 140, expected 150 rows"):
-        total(opened)
+        files.read(0, N_ROWS)
 
 
 def test_a_file_that_is_no_parquet_is_told_at_once(folder):
@@ -344,9 +357,8 @@ def test_a_file_that_is_no_parquet_is_told_at_once(folder):
 
 
 @pytest.mark.parametrize("batch_rows", [7, 64, 2**16])
-def test_any_span_of_rows_is_read_as_it_is(batch_rows, folder, monkeypatch):
-    monkeypatch.setattr(_row_files, "BATCH_ROWS", batch_rows)
-    files = RowFiles.of(ds.dataset(folder), None, ["g"])
+def test_any_span_of_rows_is_read_as_it_is(batch_rows, folder):
+    files = replace(RowFiles.of(ds.dataset(folder), None, ["g"]), batch_rows=batch_rows)
     whole = ds.dataset(folder).to_table()
     X = np.column_stack([whole.column("x0").to_numpy(), whole.column("x1").to_numpy()])
     names = whole.column("g").to_pylist()
@@ -355,21 +367,6 @@ def test_any_span_of_rows_is_read_as_it_is(batch_rows, folder, monkeypatch):
         found, (groups,) = files.read(start, stop)
         assert_array_equal(found, X[start:stop])
         assert groups.to_pylist() == names[start:stop]
-
-
-def test_only_the_row_groups_that_are_needed_are_read(folder, monkeypatch):
-    files = RowFiles.of(ds.dataset(folder), None, ["g"])
-    read, asked = _row_files._READERS["parquet"], []
-
-    def spy(source, columns, pieces):
-        asked.append(list(pieces))
-        yield from read(source, columns, pieces)
-
-    monkeypatch.setitem(_row_files._READERS, "parquet", spy)
-    files.read(FILE_ROWS + 70, FILE_ROWS + 100)
-    assert asked == [[1]]
-    files.read(100, FILE_ROWS + 10)
-    assert asked[1:] == [[1, 2], [0]]
 
 
 def test_fingerprints_tell_tables_apart(folder):

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairanchor import AnchorFairClustering, FairKMeans, FairSpectralClustering
-from fairanchor.rows import _chunks
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._label_files import check_names, names_of_files, write_label_files
 from fairanchor.rows._row_files import RowFiles
 
@@ -21,7 +21,7 @@ N_ROWS = N_FILES * FILE_ROWS
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 200)
 
 
 def write(folder, groups, seed=0):
@@ -88,7 +88,7 @@ def test_the_same_folder_in_another_spelling_is_the_same_table(tmp_path, monkeyp
     ("paths", "message"),
     [
         (["d/x", "d/x.parquet"], r"Two files .* labels in x\.parquet: .* Rename the file 'x'"),
-        (["d/x.parquet/a.parquet", "d/x"], r"in x\.parquet, which is the folder of x\.parquet/a"),
+        (["d/x.parquet/a.parquet", "d/x"], r"Two files .* labels in x\.parquet: .* the file 'x'"),
     ],
 )
 def test_label_files_that_would_meet_raise_before_anything_is_written(paths, message, tmp_path):

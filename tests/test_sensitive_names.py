@@ -8,8 +8,16 @@ import pyarrow.dataset as ds
 import pytest
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
+from sklearn.base import clone
 
-from fairanchor import AnchorFairClustering, FairKMeans, load_model
+from fairanchor import (
+    AnchorFairClustering,
+    FairKMeans,
+    FairnessWarning,
+    FairSpectralClustering,
+    load_model,
+)
+from fairanchor.metrics import balance_score
 from fairanchor.report import summarise_run
 
 N = 900
@@ -219,3 +227,45 @@ def test_an_unknown_value_of_a_separate_attribute_is_named_with_its_column(estim
     with pytest.raises(ValueError, match=r"1 value\(s\) that fit has not seen: 'maybe' \(7 rows\)"
                        r" in column 'insured', whose groups are \['no', 'yes'\]\."):  # fmt: skip
         model.predict(X, sensitive_features=new)
+
+
+# Names and orders that would be mistaken
+
+ALL_ESTIMATORS = [FairKMeans(2, random_state=0), FairSpectralClustering(2, random_state=0)]
+
+
+@pytest.mark.parametrize("estimator", ALL_ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_names_of_columns_raise_with_what_to_pass(estimator, make):
+    people = make({"sex": ["f", "m"] * 20, "race": ["a", "a", "b", "b"] * 10, "x": list(range(40))})
+    for names in ("sex", ["sex", "race"]):
+        with pytest.raises(ValueError, match="names columns, expected the group of each"):
+            clone(estimator).fit(people, sensitive_features=names)
+    with pytest.raises(ValueError, match="X has text in column 'sex': could not convert string"):
+        clone(estimator).fit(people, sensitive_features=people["sex"])
+
+
+@pytest.mark.parametrize("estimator", ALL_ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_rows_in_another_order_raise(estimator):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["x", "y"])
+    sex = pd.Series(["f", "m"] * 20)
+    shuffled = sex.sample(frac=1, random_state=0)
+    with pytest.raises(ValueError, match=r"in another order .*sensitive_features.loc\[X.index\]"):
+        clone(estimator).fit(X, sensitive_features=shuffled)
+    fitted = clone(estimator).fit(X, sensitive_features=shuffled.loc[X.index])
+    assert_array_equal(fitted.labels_, clone(estimator).fit(X, sensitive_features=sex).labels_)
+    clone(estimator).fit(X.iloc[::2], sensitive_features=sex[:20])  # no order of the same rows
+    if hasattr(fitted, "predict"):
+        with pytest.raises(ValueError, match="in another order"):
+            fitted.predict(X, sensitive_features=shuffled.to_frame())
+    with pytest.raises(ValueError, match="labels and sensitive_features have the same index"):
+        balance_score(pd.Series(fitted.labels_), sensitive_features=shuffled)
+
+
+def test_warnings_point_to_the_line_of_the_user():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for estimator in (*ALL_ESTIMATORS, AnchorFairClustering(2, random_state=0)):
+        with pytest.warns(FairnessWarning, match="sensitive_features is None") as caught:
+            clone(estimator).fit(X)
+        assert {warning.filename for warning in caught} == {__file__}

@@ -20,11 +20,12 @@ from fairanchor import (
     ReconstructionGraph,
     datasets,
 )
+from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._reconstruction import nearest_targets
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
-from fairanchor.rows import MemoryRows, _chunks
+from fairanchor.rows import MemoryRows
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 GRAPHS = ("local", "reconstruction")
@@ -325,7 +326,7 @@ def test_sex_and_race_of_the_census_are_both_mirrored_in_seconds(data_dir, estim
 
 def test_large_tables_in_memory_are_not_cut_into_chunks(people, monkeypatch):
     expected = fit(people, tolerance=0.1)
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 200)
     assert_array_equal(fit(people, tolerance=0.1).labels_, expected.labels_)
 
 
@@ -337,7 +338,7 @@ def test_rows_in_chunks_raise_with_what_needs_memory(people, monkeypatch, tmp_pa
     model = AnchorFairClustering(3, attributes="separate", random_state=0)
     model.fit(dataset, sensitive_features="race")  # small enough to be read
     assert len(model.labels_) == len(X)
-    monkeypatch.setattr(_chunks, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 200)
     with pytest.raises(ValueError, match="^attributes=.*900"):
         model.fit(dataset, sensitive_features="race")
 

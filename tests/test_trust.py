@@ -1,7 +1,6 @@
 """What is promised when things go wrong: a few of the cases that ``benchmarks/trust`` tries."""
 
 import importlib
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -25,8 +24,8 @@ def imported(name):
     return importlib.import_module(name)
 
 
-inputs, fuzzing, interruptions, trust, children, tiny_disk = map(
-    imported, ["_inputs", "_fuzz", "_interruptions", "trust", "_children", "_tiny_disk"]
+inputs, fuzzing, interruptions, trust, tiny_disk = map(
+    imported, ["_inputs", "_fuzz", "_interruptions", "trust", "_tiny_disk"]
 )
 
 pytestmark = pytest.mark.skipif(
@@ -57,16 +56,16 @@ def test_every_measure_is_in_its_range_or_refused_with_a_reason(case, seed):
     inputs.check_metrics(case, np.random.default_rng(seed))
 
 
-MANY_GROUPS = {
-    "AnchorFairClustering": (AnchorFairClustering(3, clusterer=FairKMeans(n_init=1)), 200),
-    "FairKMeans": (FairKMeans(3, n_init=1, max_iter=3), 2_000),
-}
-
-
-@pytest.mark.parametrize("name", MANY_GROUPS)
-def test_many_groups_of_one_row_or_two_are_counted_exactly(name):
+@pytest.mark.parametrize(
+    ("estimator", "n_groups"),
+    [
+        (AnchorFairClustering(3, clusterer=FairKMeans(n_init=1)), 200),
+        (FairKMeans(3, n_init=1, max_iter=3), 200),
+        pytest.param(FairKMeans(3, n_init=1, max_iter=3), 2_000, marks=pytest.mark.slow),
+    ],
+)
+def test_many_groups_of_one_row_or_two_are_counted_exactly(estimator, n_groups):
     """All clusters get what they are due, to the row."""
-    estimator, n_groups = MANY_GROUPS[name]
     rng = np.random.default_rng(0)
     groups = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 3, size=n_groups)))
     X = rng.normal(size=(len(groups), 3))
@@ -77,49 +76,6 @@ def test_many_groups_of_one_row_or_two_are_counted_exactly(name):
     np.add.at(table, (model.labels_, groups), 1)
     np.testing.assert_array_equal(model.counts_, table)
     assert np.abs(table - model.targets_).max() < 1
-
-
-class TestTheChecksThemselves:
-    """A check that accepts everything would prove nothing."""
-
-    case = inputs.Case(np.eye(4), np.array([0, 0, 1, 1]), 2, None, None)
-
-    def model(self, **changed):
-        model = FairKMeans(2, random_state=0).fit(self.case.X, sensitive_features=self.case.groups)
-        for name, value in changed.items():
-            setattr(model, name, value)
-        return model
-
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"labels_": np.array([0, 0, 1], dtype=np.int32)},
-            {"labels_": np.array([0, 0, 1, 2], dtype=np.int32)},
-            {"labels_": np.array([0.0, 0.0, 1.0, np.nan])},
-            {"counts_": np.array([[2, 2], [0, 0]])},
-        ],
-    )
-    def test_wrong_labels_and_counts_are_seen(self, changed):
-        inputs.check_labels("FairKMeans", self.model(), self.case, {})
-        with pytest.raises(inputs.Violation):
-            inputs.check_labels("FairKMeans", self.model(**changed), self.case, {})
-
-    def test_missed_targets_and_odd_numbers_are_seen(self):
-        inputs.check_exact(self.model(), self.case, {})
-        for changed in ({"worst_violation_": 1.0}, {"inertia_": np.nan}):
-            with pytest.raises(inputs.Violation):
-                inputs.check_exact(self.model(**changed), self.case, {})
-
-    def test_errors_that_nobody_meant_are_seen(self):
-        with pytest.raises(ValueError, match="broadcast") as caught:
-            np.ones(3) + np.ones(4)
-        with pytest.raises(inputs.Violation, match="not raised on purpose"):
-            inputs.check_error(caught.value)
-
-    def test_accepted_rubbish_is_seen(self):
-        case = inputs.Case(np.eye(4), np.array([0, 0, 1, 1]), 2, None, "words")
-        with pytest.raises(inputs.Violation, match="was accepted"):
-            inputs.check_fit("FairKMeans", case)
 
 
 # Files
@@ -152,20 +108,6 @@ def test_forged_checkpoints_are_refused_and_run_nothing(tmp_path):
     assert [record["violations"] for record in records] == [0, 0]
 
 
-def crash(path):
-    """A reader that ends the process."""
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_reader_that_ends_the_process_is_seen(tmp_path):
-    tally = fuzzing.fuzz(crash, tmp_path, "table.csv", b"x,y\n1,2\n", 3)
-    assert len(tally.violations) == 3
-    assert "exit code -9" in tally.violations[0]
-
-
 # Kills, and too little of everything
 
 
@@ -174,12 +116,6 @@ def test_a_killed_run_leaves_the_old_files_or_whole_new_ones(scene_of):
     tally = interruptions.kills(scene_of(20_000), 8, seed=1)
     assert tally.violations == []
     assert tally.endings["killed"] == 8
-
-
-def test_a_half_written_file_would_be_seen(scene_of):
-    scene = scene_of(500)
-    (scene.folder / "labels.csv").write_bytes(scene.whole["labels.csv"][:-1])
-    assert scene.wrong() == ["labels.csv is neither the old file nor a whole one"]
 
 
 @pytest.mark.slow
@@ -200,13 +136,6 @@ def test_a_full_file_system_leaves_the_old_files_and_says_so_in_one_line(tmp_pat
         pytest.skip(str(reason))
     assert tally.violations == []
     assert tally.endings["refused in one line"] >= 2
-
-
-def test_where_no_file_system_can_be_mounted_the_figures_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(tiny_disk.shutil, "which", lambda name: None)
-    tally = trust.on_tiny_disk(tmp_path, 3)
-    assert tally.tried == 0
-    assert list(tally.endings) == ["skipped: there is no program that mounts file systems"]
 
 
 @pytest.mark.slow
@@ -240,14 +169,3 @@ def test_every_fit_has_its_certificates_and_a_failure_is_announced():
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         lloyd.fit(X, sensitive_features=groups)
     assert not lloyd.converged_
-
-
-def test_a_quick_run_of_the_script_leaves_its_figures(tmp_path, capsys):
-    parts = ["inputs", "disk"]
-    arguments = ["--quick", "--only", *parts, "--inputs", "3", "--results", str(tmp_path)]
-    assert trust.main(arguments) == 0
-    document = json.loads((tmp_path / "trust.json").read_text())
-    assert {record["part"] for record in document["records"]} == set(parts)
-    assert all(record["violations"] == 0 for record in document["records"])
-    assert str(tmp_path) not in json.dumps(document)
-    assert "violations" in capsys.readouterr().out

@@ -86,9 +86,9 @@ def command_line(*arguments):
 
 def command_in_chunks(chunk_rows, *arguments):
     """`command_line` with chunks so small that a small folder has several."""
-    from fairanchor.rows import _chunks
+    from fairanchor.cluster._large_scale import LargeScaleClusterer
 
-    _chunks.CHUNK_ROWS = chunk_rows
+    LargeScaleClusterer._chunk_rows = chunk_rows
     command_line(*arguments)
 
 

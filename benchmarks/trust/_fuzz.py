@@ -152,9 +152,9 @@ def read_model(path):
 
 def read_checkpoint(path):
     """A checkpoint, as a resumed run reads it."""
-    from fairanchor.rows._journal import Journal
+    from fairanchor.rows._checkpoint import Checkpoint
 
-    Journal(Path(path).parent, {"a": 1}, resume=True)
+    Checkpoint(Path(path).parent, {"a": 1}, resume=True)
 
 
 def allowed_errors(read):
@@ -275,7 +275,7 @@ def forged_models(model, trap):
     """Model files made to run a program or to fill the memory; ``trap`` is what would appear."""
     with zipfile.ZipFile(io.BytesIO(model)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
-    manifest = json.loads(entries["model.json"])
+    manifest = json.loads(entries["content.json"])
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         yield pickle.dumps(Program(trap), protocol)
     objects = io.BytesIO()
@@ -283,22 +283,22 @@ def forged_models(model, trap):
     for name in entries:
         yield signed(entries | {name: objects.getvalue()})
         yield signed(entries | {name: pickle.dumps(Program(trap))})
-    for name in ("model.json", min(entries)):
+    for name in ("content.json", min(entries)):
         yield signed(entries | {name: bytes(300 * MEGABYTE)})
     for shape in ((2**40,), (2**31, 2**31), (0, 2**62), (10**18, 10**18)):
         for name in entries:
             if name.endswith(".npy"):
                 yield signed(entries | {name: header_of(shape)})
-    for key in ("class", "scorer", "groups", "values", "parameters"):
+    for key in ("class", "costs", "groups", "values", "parameters"):
         for value in (2**31, 10**30, -1, 1.5, "3", None, [3], {}):
             text = json.dumps(manifest | {key: value}).encode()
-            yield signed(entries | {"model.json": text})
+            yield signed(entries | {"content.json": text})
     for value in (-1, 0, 1.5, "3", [3], {}):
         wrong = manifest["parameters"] | {"n_clusters": value}
         yield signed(
-            entries | {"model.json": json.dumps(manifest | {"parameters": wrong}).encode()}
+            entries | {"content.json": json.dumps(manifest | {"parameters": wrong}).encode()}
         )
-    yield signed(entries | {"model.json": b"[" * 200_000})
+    yield signed(entries | {"content.json": b"[" * 200_000})
     yield signed(entries | {"../../escape": b"x"})
 
 
@@ -307,10 +307,14 @@ def forged_checkpoints(trap):
     objects = io.BytesIO()
     np.save(objects, np.array([Program(trap)], dtype=object), allow_pickle=True)
     yield pickle.dumps(Program(trap))
-    yield packed({"journal.npy": objects.getvalue()})
-    yield packed({"journal.npy": header_of((2**45,))})
-    yield packed({"journal.npy": header_of((2**31,)) + bytes(2**24)})
-    yield packed({"journal.npy": header_of((2**25,)) + bytes(2**28)})
+    text = json.dumps({"title": "one", "result": {"array": "array_0"}}).encode()
+    for array in (
+        objects.getvalue(),
+        header_of((2**45,)),
+        header_of((2**31,)) + bytes(2**24),
+        header_of((2**25,)) + bytes(2**28),
+    ):
+        yield signed({"content.json": text, "array_0.npy": array})
 
 
 def forged_tables(trap):

@@ -208,18 +208,20 @@ def try_models(folder, number):
 
 
 def try_checkpoints(folder, number):
-    from fairanchor.rows._journal import FILE_NAME, Journal
+    from fairanchor.rows._checkpoint import RUN, Checkpoint
 
-    journal = Journal(folder / "good", {"a": 1})
-    for title, result in (("one", np.arange(30.0)), ("two", (np.ones((3, 2)), 0.5))):
-        journal.recall(title)
-        journal.record(title, result)
-    content = (folder / "good" / FILE_NAME).read_bytes()
-    tally = fuzzing.fuzz(fuzzing.read_checkpoint, folder / "bad", FILE_NAME, content, number)
+    name = "pass-0000.npz"
+    for directory in ("good", "bad"):
+        checkpoint = Checkpoint(folder / directory, {"a": 1})
+    (folder / RUN).write_bytes((folder / "bad" / RUN).read_bytes())
+    checkpoint.recall("one")
+    checkpoint.record("one", (np.arange(30.0), np.ones((3, 2)), 0.5))
+    content = (folder / "bad" / name).read_bytes()
+    tally = fuzzing.fuzz(fuzzing.read_checkpoint, folder / "bad", name, content, number)
     yield record("checkpoints", "damaged checkpoints", tally, number)
     tally = Tally.empty()
     forged = fuzzing.forged_checkpoints(folder / "trap")
-    forge(fuzzing.read_checkpoint, folder, FILE_NAME, forged, tally)
+    forge(fuzzing.read_checkpoint, folder, name, forged, tally)
     yield record("checkpoints", "forged checkpoints: pickles, bombs", tally, number)
 
 

@@ -1,21 +1,30 @@
-"""What fairness costs: a table clustered for many tolerances, or many numbers of clusters."""
+"""The price of fairness over tolerances and numbers of clusters, and a scorer for searches."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from sklearn.utils.metadata_routing import MetadataRequest
 
+from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._typing import Table, Weights
 from fairanchor.cluster import FairKMeans
 from fairanchor.constraints._bounds import check_tolerance
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.metrics import balance_of_table, relative_balance_of_table
+from fairanchor.metrics import (
+    attribute_relative_balance_scores,
+    balance_of_table,
+    clustering_cost,
+    relative_balance_of_table,
+    relative_balance_score,
+)
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
-_WANTED = {
-    "fairness_path": "one number of clusters with several tolerances",
-    "clusters_path": "several numbers of clusters, with and without the constraint",
-}
+# How much worse than the cost of a single cluster the score of an unfair clustering is.
+PENALTY = 1_000.0
 
 
 @dataclass(frozen=True)
@@ -39,41 +48,40 @@ class FairnessPath:
         The fitted estimators, with ``labels_`` and `predict`.
     """
 
-    records: list
-    models: list = field(repr=False)
+    records: list[dict[str, Any]]
+    models: list[FairKMeans] = field(repr=False)
 
     @property
-    def table(self):
+    def table(self) -> dict[str, np.ndarray]:
         """Columns of the records by name, for instance for a data frame: dict of ndarray.
 
-        What is known of separate attributes is in columns of its own, such as
+        Measures of separate attributes have columns of their own, such as
         ``relative_balance_sex``.
         """
-        flat = [_flat(record) for record in self.records]
-        return {name: np.array([own[name] for own in flat]) for name in flat[0]}
+        flat = []
+        for record in self.records:
+            flat.append({name: value for name, value in record.items() if name != "attributes"})
+            for column, measures in record.get("attributes", {}).items():
+                flat[-1] |= {f"{measure}_{column}": v for measure, v in measures.items()}
+        return {name: np.array([record[name] for record in flat]) for name in flat[0]}
 
 
 def fairness_path(
-    X,
-    sensitive_features,
-    tolerances=TOLERANCES,
+    X: Table,
+    sensitive_features: Table,
+    tolerances: Sequence[float] = TOLERANCES,
     *,
-    n_clusters=8,
-    attributes="intersection",
-    sample_weight=None,
-    missing_groups="error",
-    n_init=10,
-    max_iter=100,
-    tol=1e-4,
-    n_jobs=None,
-    random_state=None,
-):
+    n_clusters: int = 8,
+    sample_weight: Weights = None,
+    n_init: Any = 10,
+    **parameters: Any,
+) -> FairnessPath:
     """The cost-fairness curve: fair k-means for one tolerance after the other.
 
     From tight to loose. Labels found for a tolerance are allowed by the next, looser one, so they
     are a warm start there, and the cheaper of this and of a fresh start is kept. Hence the cost
-    does not rise along the path, except where cells are so small that the tighter labels miss
-    the looser bounds by a part of a row too and labels that miss nothing replace them (and, with
+    does not rise along the path, except where cells are so small that the tighter labels violate
+    the looser bounds by a part of a row too and labels without a violation replace them (and, with
     unequal weights, except for their rounding).
 
     Parameters
@@ -81,17 +89,17 @@ def fairness_path(
     X : array-like of shape (n_samples, n_features)
         Rows to cluster, in memory.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Group of each row; see ``attributes`` for several columns.
+        Group of each row; the parameter ``attributes`` controls what several columns mean.
     tolerances : sequence of floats in [0, 1], default=(0, 0.05, 0.1, 0.2, 0.5, 1)
         In any order; they are sorted. 0 asks for exact proportions, 1 for nothing.
     n_clusters : int, default=8
         Number of clusters.
-    attributes : {"intersection", "separate"}, default="intersection"
-        What several sensitive columns mean, see `FairKMeans`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-    missing_groups, n_init, max_iter, tol, n_jobs, random_state
-        As in `FairKMeans`.
+    n_init : int or "auto", default=10
+        Number of starts of each fit.
+    **parameters : dict
+        Other parameters of `FairKMeans`, such as ``attributes`` or ``random_state``.
 
     Returns
     -------
@@ -111,10 +119,7 @@ def fairness_path(
     """
     records, models, before = [], [], None
     for tolerance in _sorted_tolerances(tolerances):
-        model = FairKMeans(
-            n_clusters, tolerance=tolerance, attributes=attributes, missing_groups=missing_groups,
-            n_init=n_init, max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+        model = FairKMeans(n_clusters, tolerance=tolerance, n_init=n_init, **parameters)
         before, is_warm = model._fit_after(before, X, sensitive_features, sample_weight)
         records.append(_record(model) | {"start": "warm" if is_warm else "cold"})
         models.append(model)
@@ -122,20 +127,13 @@ def fairness_path(
 
 
 def clusters_path(
-    X,
-    sensitive_features,
-    n_clusters=tuple(range(2, 11)),
+    X: Table,
+    sensitive_features: Table,
+    n_clusters: Sequence[int] = tuple(range(2, 11)),
     *,
-    tolerance=0.0,
-    attributes="intersection",
-    sample_weight=None,
-    missing_groups="error",
-    n_init=10,
-    max_iter=100,
-    tol=1e-4,
-    n_jobs=None,
-    random_state=None,
-):
+    tolerance: float = 0.0,
+    **parameters: Any,
+) -> FairnessPath:
     """Cost and balance of fair k-means over the number of clusters, to help to choose it.
 
     Every record also has ``plain_cost``, of k-means without a constraint, and ``cost_ratio``, the
@@ -153,12 +151,8 @@ def clusters_path(
         Numbers of clusters.
     tolerance : float in [0, 1], default=0.0
         See `FairKMeans`.
-    attributes : {"intersection", "separate"}, default="intersection"
-        What several sensitive columns mean, see `FairKMeans`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
-    missing_groups, n_init, max_iter, tol, n_jobs, random_state
-        As in `FairKMeans`.
+    **parameters : dict
+        As in `fairness_path`.
 
     Returns
     -------
@@ -169,10 +163,8 @@ def clusters_path(
     records, models = [], []
     for number in _sorted_numbers(n_clusters):
         path = fairness_path(
-            X, sensitive_features, sorted({tolerance, 1.0}), n_clusters=number,
-            attributes=attributes, sample_weight=sample_weight, missing_groups=missing_groups,
-            n_init=n_init, max_iter=max_iter, tol=tol, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
+            X, sensitive_features, sorted({tolerance, 1.0}), n_clusters=number, **parameters
+        )
         plain = path.records[-1]["cost"]
         record = path.records[0]
         ratio = record["cost"] / plain if plain > 0 else 1.0
@@ -181,7 +173,7 @@ def clusters_path(
     return FairnessPath(records, models)
 
 
-def suggest_tolerance(path, *, extra_cost=0.05):
+def suggest_tolerance(path: FairnessPath, *, extra_cost: float = 0.05) -> float:
     """The smallest tolerance of a path that costs at most so much more than the loosest one.
 
     A reading of the curve, not advice: what fairness may cost, and whether any tolerance is
@@ -217,27 +209,122 @@ def suggest_tolerance(path, *, extra_cost=0.05):
             f"The loosest tolerance of the path is {tolerances[-1]:g}: costs are compared with "
             "that, not with clusters without a constraint (tolerance 1).",
             FairnessWarning,
-            stacklevel=2,
+            stacklevel=users_stacklevel(),
         )
     return float(tolerances[np.argmax(costs <= (1.0 + extra_cost) * costs[-1])])
 
 
-def check_path(path, source):
-    """Raise an error for what is not a path of one kind.
+@dataclass(frozen=True)
+class FairCostScorer:
+    """Scorer for `sklearn.model_selection.GridSearchCV` that respects the constraint.
+
+    The ``score`` of an estimator is minus its cost, so that a search over tolerances always
+    prefers the loosest one. This scorer is minus the cost too, but only for clusterings of the
+    scored rows whose relative balance is large enough; all others score lower than any of these,
+    the lower the less balanced they are. Scored rows are usually held out, where proportions are
+    not exact even with ``tolerance=0``: leave room for that in the threshold.
+
+    Groups reach the scorer by metadata routing, which
+    ``sklearn.set_config(enable_metadata_routing=True)`` enables.
 
     Parameters
     ----------
-    path : object
-    source : {"fairness_path", "clusters_path"}
-        The function whose paths are expected.
+    min_relative_balance : float in [0, 1], default=0.8
+        Least `fairanchor.metrics.relative_balance_score` of the scored rows; of the worst column
+        if the estimator has ``attributes="separate"``.
+
+    Examples
+    --------
+    >>> from sklearn import config_context
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from fairanchor import FairKMeans
+    >>> from fairanchor.datasets import make_zafar
+    >>> from fairanchor.model_selection import FairCostScorer
+    >>> data = make_zafar(400, variant="original", random_state=0)
+    >>> search = GridSearchCV(FairKMeans(2, random_state=0), {"tolerance": [0.0, 1.0]}, cv=2,
+    ...                       scoring=FairCostScorer(0.7))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     _ = search.fit(data.data, sensitive_features=data.sensitive_features)
+    >>> search.best_params_
+    {'tolerance': 0.0}
     """
+
+    min_relative_balance: float = 0.8
+
+    def __post_init__(self) -> None:
+        least = self.min_relative_balance
+        if isinstance(least, bool) or not isinstance(least, Real) or not 0 <= least <= 1:
+            raise ValueError(f"min_relative_balance={least!r} should be a number in [0, 1].")
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Table,
+        y: Any = None,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Weights = None,
+    ) -> float:
+        """Score of a fitted estimator: the larger, the better.
+
+        Parameters
+        ----------
+        estimator : FairKMeans, AnchorFairClustering, or a Pipeline that ends in one
+            Fitted.
+        X : array-like of shape (n_samples, n_features)
+            Rows to score.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            Minus the cost, or a penalty.
+        """
+        if hasattr(estimator, "steps"):  # costs are those of the transformed rows
+            X, estimator = estimator[:-1].transform(X), estimator[-1]
+        labels = estimator.predict(X, sensitive_features=sensitive_features)
+        metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        if getattr(estimator, "attributes", None) == "separate":
+            balance = min(attribute_relative_balance_scores(labels, **metadata).values())
+        else:
+            balance = relative_balance_score(labels, **metadata)
+        if balance >= self.min_relative_balance:
+            return estimator.score(X, **metadata)
+        # Finite, since searches average the scores of several folds.
+        spread = clustering_cost(X, np.zeros(len(labels)), sample_weight=sample_weight)
+        return -PENALTY * (1.0 + self.min_relative_balance - balance) * max(spread, 1e-300)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """The metadata that the scorer takes, for scikit-learn's routing.
+
+        Returns
+        -------
+        routing : MetadataRequest
+        """
+        request = MetadataRequest(owner="FairCostScorer")
+        for parameter in ("sensitive_features", "sample_weight"):
+            request.score.add_request(param=parameter, alias=True)
+        return request
+
+
+def check_path(path: Any, source: str) -> None:
+    """Raise an error for anything but a path of ``"fairness_path"`` or ``"clusters_path"``."""
     if not isinstance(path, FairnessPath):
         raise TypeError(f"path is a {type(path).__name__}, expected a FairnessPath of {source}.")
     if not path.records:
         raise ValueError(f"path has no records, expected those of {source}.")
-    found = "clusters_path" if "plain_cost" in path.records[0] else "fairness_path"
-    if found != source:
-        raise ValueError(f"path is one of {found}, expected one of {source}: {_WANTED[source]}.")
+    actual = "clusters_path" if "plain_cost" in path.records[0] else "fairness_path"
+    if actual != source:
+        wanted = {
+            "fairness_path": "one number of clusters with several tolerances",
+            "clusters_path": "several numbers of clusters, with and without the constraint",
+        }[source]
+        raise ValueError(f"path is one of {actual}, expected one of {source}: {wanted}.")
     tolerances = [record["tolerance"] for record in path.records]
     if source == "fairness_path" and (np.diff(tolerances) <= 0).any():
         raise ValueError(
@@ -246,7 +333,7 @@ def check_path(path, source):
         )
 
 
-def _record(model):
+def _record(model: FairKMeans) -> dict[str, Any]:
     separate = getattr(model, "attribute_counts_", None)
     tables = [model.counts_] if separate is None else list(separate.values())
     record = {
@@ -264,25 +351,17 @@ def _record(model):
     }
     if separate is not None:
         record["attributes"] = {
-            title: {
+            column: {
                 "balance": balance_of_table(table),
                 "relative_balance": relative_balance_of_table(table),
-                "violation": model.attribute_violations_[title],
+                "violation": model.attribute_violations_[column],
             }
-            for title, table in separate.items()
+            for column, table in separate.items()
         }
     return record
 
 
-def _flat(record):
-    """A record without its attributes, whose measures become values of their own."""
-    flat = {name: value for name, value in record.items() if name != "attributes"}
-    for title, measures in record.get("attributes", {}).items():
-        flat |= {f"{measure}_{title}": value for measure, value in measures.items()}
-    return flat
-
-
-def _sorted_tolerances(tolerances):
+def _sorted_tolerances(tolerances: Any) -> list[float]:
     values = list(np.atleast_1d(np.asarray(tolerances, dtype=object)))
     for value in values:
         check_tolerance(value)
@@ -291,7 +370,7 @@ def _sorted_tolerances(tolerances):
     return sorted({float(value) for value in values})
 
 
-def _sorted_numbers(n_clusters):
+def _sorted_numbers(n_clusters: Any) -> list[int]:
     values = list(np.atleast_1d(np.asarray(n_clusters, dtype=object)))
     for value in values:
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:

@@ -27,7 +27,7 @@ REFUSED = {
     "identifier as feature": ("people.parquet", [], "'person' is text with 900"),
     "too many clusters": ("people.csv", ["--exclude", "person", "-k", 901], "n_samples=900"),
     "unwritable output": ("people.csv", ["-o", "nowhere/labels.csv"], "does not exist"),
-    "folder as output": ("people.csv", ["-o", "."], "is a folder"),
+    "folder as output": ("people.csv", ["-o", "."], "is a directory"),
 }
 
 

@@ -21,6 +21,7 @@ from fairanchor import (
     fair_assign,
 )
 from fairanchor.cluster import _fair_kmeans as module
+from fairanchor.rows import Sampler
 
 SMALL_GROUPS = pytest.mark.filterwarnings(
     "ignore:.*fewer rows than n_clusters:fairanchor.FairnessWarning"
@@ -254,8 +255,7 @@ def test_the_best_of_several_starts_is_kept():
 def test_starts_that_compete_on_a_sample_still_label_all_rows(monkeypatch):
     X, groups = make_data(5, n=600)
     everywhere = fit(X, groups, n_init=4)
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (100, 15))
-    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
+    monkeypatch.setattr(FairKMeans, "_sampler", Sampler((100, 15), 5))
     competed = fit(X, groups, n_init="auto")
     assert len(competed.labels_) == 600
     assert_proportional(competed.labels_, groups)
@@ -580,8 +580,7 @@ def test_a_group_of_one_row_among_many():
 @SMALL_GROUPS
 def test_a_group_of_one_row_that_the_samples_miss(monkeypatch):
     monkeypatch.setattr("fairanchor.assignment._dual.START_ROWS", 30)
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (40,))
-    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 5)
+    monkeypatch.setattr(FairKMeans, "_sampler", Sampler((40,), 5))
     X, groups = make_data(2)
     for row in (0, 5, 100, 239):
         with_single = groups.copy()

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor import FairKMeans, FairnessWarning
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
+from fairanchor.rows import Sampler
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -182,8 +183,7 @@ def test_equal_weights_are_counts_in_another_unit():
 @pytest.mark.slow
 def test_large_tables_start_from_samples(monkeypatch):
     X, people = make_people(n=3000)
-    monkeypatch.setattr("fairanchor.rows._stand_in.SAMPLE_ROWS", (300,))
-    monkeypatch.setattr("fairanchor.rows._stand_in.LEAST_ROWS_PER_GROUP", 50)
+    monkeypatch.setattr(FairKMeans, "_sampler", Sampler((300,), 50))
     for attributes in ("intersection", "separate"):
         model = FairKMeans(3, tolerance=0.2, attributes=attributes, random_state=0)
         model.fit(X, sensitive_features=people)

@@ -24,7 +24,7 @@ def test_an_old_file_is_replaced_only_with_force(tmp_path, run):
 
 BAD_PATHS = [
     ("missing/report.html", FileNotFoundError, "missing"),
-    (".", IsADirectoryError, "expected the name of a file"),
+    (".", IsADirectoryError, "is a directory"),
 ]
 
 

@@ -133,9 +133,9 @@ def test_a_device_is_written_as_it_is():
 
 
 def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a folder"):
+    with pytest.raises(IsADirectoryError, match="is a directory"):
         check_output(tmp_path)
-    with pytest.raises(FileNotFoundError, match="the folder .* does not exist"):
+    with pytest.raises(FileNotFoundError, match="the directory .* does not exist"):
         check_output(tmp_path / "nowhere" / "a.csv")
 
 

@@ -5,54 +5,40 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, TextIO
+
+from fairanchor._utils._typing import Path as PathName
 
 
-def check_output(path, *, force=False):
-    """Refuse a path that could not be written later, before any work is done for it.
-
-    Parameters
-    ----------
-    path : str or path-like
-        ``-``, standard output, is always accepted.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-    """
+def check_output(path: PathName, *, force: bool = False) -> None:
+    """Raise an error for a path that could not be written later; ``-`` is standard output."""
     if str(path) == "-":
         return
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, expected the name of a file to write.")
+        raise IsADirectoryError(f"{path} is a directory, expected the name of a file to write.")
     if path.exists() and not force:
         if is_device(path):
             return
         raise FileExistsError(f"{path} exists already. Use force=True to replace it.")
-    folder = _target(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: the folder {folder} does not exist.")
-    if not is_device(path) and not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{path} cannot be written: the folder {folder} is not writable.")
+    parent = _target(path).parent
+    if not parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: the directory {parent} does not exist.")
+    if not is_device(path) and not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"{path} cannot be written: the directory {parent} is not writable.")
 
 
 @contextmanager
-def replacing(path, *, force=False):
+def replacing(path: PathName, *, force: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary file that takes the place of ``path`` if the block ends without an error.
 
-    The data go to a temporary file in the same folder, are forced to the disk, and only then
+    The data go to a temporary file in the same directory, are forced to the disk, and only then
     get their name: a full disk or an interrupt leaves what was there before. A new file has the
     permissions that the umask grants, a replaced one those it had. A device or a named pipe is
-    written as it is.
-
-    Parameters
-    ----------
-    path : str or path-like
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Yields
-    ------
-    file : binary file object
+    written as it is. ``force`` allows to replace an existing file.
     """
     check_output(path, force=force)
     path = Path(path)
@@ -75,31 +61,18 @@ def replacing(path, *, force=False):
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        _sync_directory(target.parent)
 
 
-def write_bytes(path, content, *, force=False):
-    """Write a file at once, as `replacing` does.
-
-    Parameters
-    ----------
-    path : str or path-like
-    content : bytes
-    force : bool, default=False
-        Whether an existing file may be replaced.
-    """
+def write_bytes(path: PathName, content: bytes, *, force: bool = False) -> None:
+    """Write a file at once, as `replacing` does."""
     with replacing(path, force=force) as file:
         file.write(content)
 
 
 @contextmanager
-def standard_output():
-    """Write to standard output; an error names it, and is not repeated when Python ends.
-
-    Yields
-    ------
-    file : text file object
-    """
+def standard_output() -> Iterator[TextIO]:
+    """Write to standard output; an error names it, and is not repeated when Python ends."""
     if sys.stdout is None:
         raise ValueError("Standard output is closed: there is nowhere to write the result.")
     try:
@@ -113,15 +86,15 @@ def standard_output():
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-def is_device(path):
+def is_device(path: PathName) -> bool:
     """Whether the path exists and is a terminal, a pipe or the like."""
     path = Path(path)
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 @contextmanager
-def _naming(path):
-    """Let errors of writing say which file they are about: a full disk does not."""
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of writing name the file: that of a full disk does not."""
     try:
         yield
     except OSError as error:
@@ -133,17 +106,17 @@ def _naming(path):
         raise OSError(error.errno, f"could not be written: {error.strerror}", str(path)) from error
 
 
-def _target(path):
+def _target(path: Path) -> Path:
     """Where a link points to: the link itself must stay a link."""
     return Path(os.path.realpath(path))
 
 
-def _sync_folder(folder):
+def _sync_directory(directory: Path) -> None:
     if os.name != "posix":
         return
-    # The file is in its place; not every file system lets its folder be synced.
+    # The file is in its place; not every file system lets its directory be synced.
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -1,6 +1,6 @@
 """Rows by group, and samples that need no random numbers: spread over the table by a fixed rule.
 
-Samples with weights, which stand for all rows of a fit, are in `rows/_stand_in.py`.
+Samples with weights, for iterations on fewer rows, are in `rows/_samples.py`.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
-def spread_sample(n_rows, at_most):
+def spread_sample(n_rows: int, at_most: int) -> np.ndarray:
     """Increasing row numbers, at most ``at_most``, one from each of equally long stretches.
 
     The place within a stretch follows the multiples of the golden ratio: tables whose rows
@@ -23,18 +23,12 @@ def spread_sample(n_rows, at_most):
     return edges[:-1] + (places * np.diff(edges)).astype(np.int64)
 
 
-def spread_sample_by_weight(weights, at_most):
+def spread_sample_by_weight(weights: np.ndarray, at_most: int) -> tuple[np.ndarray, np.ndarray]:
     """A sample in which a row occurs as often as its weight asks for.
 
     One place from each of equally heavy stretches, as in `spread_sample`: where some rows
-    weigh a thousand times as much as others, rows chosen evenly would be no sample.
-
-    Returns
-    -------
-    rows : ndarray
-        Increasing row numbers, without repetition.
-    sample_weights : ndarray
-        How often each was met, in units that make the sum that of all weights.
+    weigh a thousand times as much as others, rows chosen evenly would be no sample. Returns
+    increasing row numbers, and weights whose sum is that of all weights.
     """
     if len(weights) <= at_most:
         return np.arange(len(weights)), np.asarray(weights, dtype=np.float64)
@@ -45,13 +39,13 @@ def spread_sample_by_weight(weights, at_most):
     return rows, counts * (until[-1] / at_most)
 
 
-def split_by_code(codes, n_codes):
+def split_by_code(codes: np.ndarray, n_codes: int) -> list[np.ndarray]:
     """The rows of each code, increasing: a list of index arrays."""
     order, ends = sorted_by_code(codes, n_codes)
     return np.split(order, ends[:-1])
 
 
-def sorted_by_code(codes, n_codes):
+def sorted_by_code(codes: np.ndarray, n_codes: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows in the order of their codes, and where those of each code end."""
     # Small types are sorted by counting.
     order = np.argsort(codes.astype(np.min_scalar_type(n_codes)), kind="stable")

@@ -6,21 +6,21 @@ import numpy as np
 SMALLEST_VALUE, LARGEST_VALUE = 1e-152, 1e152
 
 
-def power_of_two_scale(X):
+def power_of_two_scale(X: np.ndarray) -> float:
     """Factor by which to multiply X so that sums of squares neither overflow nor vanish.
 
     A power of two changes no digit, and 1.0 (no copy needed) for all ordinary data. Values
-    whose squares could not be told to the user are refused.
+    whose squares leave the range of doubles raise an error.
     """
     return scale_of_largest(largest_value(X))
 
 
-def largest_value(X):
+def largest_value(X: np.ndarray) -> float:
     """Largest absolute value."""
     return float(max(abs(X.max(initial=0.0)), abs(X.min(initial=0.0))))
 
 
-def scale_of_largest(largest):
+def scale_of_largest(largest: float) -> float:
     """`power_of_two_scale` of rows whose largest absolute value is known."""
     if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
         raise ValueError(

@@ -1,17 +1,19 @@
 """Settings of the whole process that several fits in several threads need at the same time.
 
 The number of BLAS threads and the filters of warnings belong to the process, not to a thread. A
-context that saves them and puts them back is right for one thread only: of two that overlap, the
-second saves what the first has set, and puts that back for good. So all who need a setting hold it
-together: the first sets it, the last puts back what was there.
+context that saves and restores them is right for one thread only: of two that overlap, the second
+saves what the first has set, and restores that for good. So threads hold a setting together: the
+first sets it, the last restores what was there.
 """
 
 import os
 import sys
 import threading
 import warnings
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, wraps
+from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
@@ -19,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from fairanchor.exceptions import FairnessWarning
 
 
-def users_stacklevel():
+def users_stacklevel() -> int:
     """The ``stacklevel`` of a warning that points to the first caller outside the package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None:
@@ -33,22 +35,19 @@ def users_stacklevel():
 class SharedContext:
     """A context that is entered by its first holder and left by its last, in any thread.
 
-    Parameters
-    ----------
-    make_context : callable
-        Makes the context manager that changes the process.
+    ``make_context`` returns the context manager that changes the process.
     """
 
-    def __init__(self, make_context):
+    def __init__(self, make_context: Callable[[], AbstractContextManager]) -> None:
         self._make_context = make_context
-        self._undo = None
-        self._holders = {}
+        self._undo: ExitStack | None = None
+        self._holders: dict[object, int] = {}
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_other_threads)
 
     @contextmanager
-    def __call__(self):
+    def __call__(self) -> Iterator[None]:
         """Hold the setting for the duration of a block."""
         holder = object()
         self._enter(holder)
@@ -57,7 +56,7 @@ class SharedContext:
         finally:
             self._leave(holder)
 
-    def _enter(self, holder):
+    def _enter(self, holder: object) -> None:
         with self._lock:
             if self._undo is None:
                 with ExitStack() as stack:
@@ -65,37 +64,37 @@ class SharedContext:
                     self._undo = stack.pop_all()
             self._holders[holder] = threading.get_ident()
 
-    def _leave(self, holder):
+    def _leave(self, holder: object) -> None:
         with self._lock:
             del self._holders[holder]
-            if not self._holders:
+            if not self._holders and self._undo is not None:
                 undo, self._undo = self._undo, None
                 undo.close()
 
-    def _forget_other_threads(self):
-        """In a forked child only the forking thread goes on; what others held is nobody's.
+    def _forget_other_threads(self) -> None:
+        """In a forked child only the forking thread continues.
 
-        What was there before is put back by the next holder that leaves, not here: a library must
-        not be called while the process is being copied.
+        The next holder that leaves restores the setting: no library may be called here, while the
+        process is being copied.
         """
-        own = threading.get_ident()
+        this = threading.get_ident()
         self._lock = threading.Lock()
-        self._holders = {key: thread for key, thread in self._holders.items() if thread == own}
+        self._holders = {key: thread for key, thread in self._holders.items() if thread == this}
 
 
-def _limit_blas():
+def _limit_blas() -> Any:
     return _thread_pools().limit(limits=1, user_api="blas")
 
 
 @contextmanager
-def _ignore_equal_centers():
+def _ignore_equal_centers() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
         yield
 
 
 @contextmanager
-def _ignore_fairness():
+def _ignore_fairness() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
         yield
@@ -109,7 +108,7 @@ equal_centers_allowed = SharedContext(_ignore_equal_centers)
 
 
 @contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """One thread of BLAS and of OpenMP: the last bits of a sum depend on how many share it.
 
     OpenMP keeps its number for each thread of Python, so that no other fit can meddle with it.
@@ -118,11 +117,11 @@ def one_thread():
         yield
 
 
-def with_one_blas_thread(method):
+def with_one_blas_thread(method: Callable) -> Callable:
     """Run a method with one BLAS thread: idle ones would wait busily and take a core from ours."""
 
     @wraps(method)
-    def limited(*args, **kwargs):
+    def limited(*args: Any, **kwargs: Any) -> Any:
         with one_blas_thread():
             return method(*args, **kwargs)
 
@@ -130,6 +129,6 @@ def with_one_blas_thread(method):
 
 
 @cache
-def _thread_pools():
+def _thread_pools() -> ThreadpoolController:
     # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
     return ThreadpoolController()

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 Table: TypeAlias = Any
 #: A fitted estimator, or labels.
 Clustering: TypeAlias = Any
+#: One-dimensional, of any library.
+Labels: TypeAlias = Any
 Seed: TypeAlias = int | RandomState | None
 Path: TypeAlias = str | PathLike[str]
 Weights: TypeAlias = ArrayLike | None

@@ -38,7 +38,7 @@ def asked_of_labels(summary, columns, options):
 
 def _check_numbers(targets, clusters):
     """Raise an error for targets that differ by cluster where clusters have other names."""
-    from fairanchor.metrics._attributes import n_clusters_of
+    from fairanchor.metrics import n_clusters_of
 
     if all(n_clusters_of(own) is None for own in targets):
         return

@@ -273,10 +273,9 @@ def learn_files(folder, options, client):
 
     from fairanchor.cli._common import missing_policy
     from fairanchor.rows import _chunks
+    from fairanchor.rows._chunks import read_ahead
     from fairanchor.rows._dask import check_versions, result_of
-    from fairanchor.rows._footers import Footers
-    from fairanchor.rows._row_files import RowFiles
-    from fairanchor.rows._stream import read_ahead
+    from fairanchor.rows._row_files import Footers, RowFiles
     from fairanchor.tables._from_chunks import preprocessing_of, statistics_of_span
     from fairanchor.tables._grouping import GroupRule
     from fairanchor.tables._read import TableSource
@@ -324,7 +323,7 @@ def fit_files(files, estimator, options, client, progress):
         Of all rows, in order.
     """
     from fairanchor.rows._open import FileTable
-    from fairanchor.rows._stream import as_table
+    from fairanchor.rows._raw_rows import as_table
 
     if options["engine"] == "memory":
         X, columns = files.read(0, files.n_rows, estimator.missing_groups)
@@ -344,9 +343,9 @@ def fit_files(files, estimator, options, client, progress):
 
 
 def _journal(folder, run, *, resume, command):
-    from fairanchor.rows._journal import Journal
+    from fairanchor.rows._checkpoint import Checkpoint
 
-    return Journal(folder, run | {"command": command}, resume=resume)
+    return Checkpoint(folder, run | {"command": command}, resume=resume)
 
 
 def _identity(options):

@@ -1,7 +1,5 @@
 """Small fits that run every kernel with all types of arguments that arise from users' data."""
 
-from contextlib import contextmanager
-
 import numpy as np
 
 from fairanchor import (
@@ -12,7 +10,6 @@ from fairanchor import (
     fair_assign,
 )
 from fairanchor.cluster._on_anchors import CLUSTERERS
-from fairanchor.rows import _chunks
 
 N_ROWS, N_CLUSTERS = 240, 3
 MODEL = {"n_clusters": N_CLUSTERS, "random_state": 0}
@@ -95,12 +92,13 @@ def assign_costs():
 
 def fit_chunks():
     """Both estimators on rows in chunks, as they are in large tables, files and Dask clusters."""
-    with _chunks_of(100):
+    models = [FairKMeans(**MODEL)]
+    models += [AnchorFairClustering(**ANCHORS, graph=g) for g in ("local", "reconstruction")]
+    for model in models:
+        model._chunk_rows = 100
         for rows in (X, EQUAL_ROWS, READ_ONLY):
             for groups in (GROUPS, None):
-                _fit(FairKMeans(**MODEL), rows, groups)
-                for graph in ("local", "reconstruction"):
-                    _fit(AnchorFairClustering(**ANCHORS, graph=graph), rows, groups)
+                _fit(model, rows, groups)
 
 
 #: What each of them fits, for people.
@@ -119,13 +117,3 @@ def _fit(model, rows, groups, weights=None):
     methods = ("predict", "predict_proba", "transform", "score")
     for method in filter(lambda name: hasattr(model, name), methods):
         getattr(model, method)(rows, sensitive_features=groups)
-
-
-@contextmanager
-def _chunks_of(n_rows):
-    before = _chunks.CHUNK_ROWS
-    _chunks.CHUNK_ROWS = n_rows
-    try:
-        yield
-    finally:
-        _chunks.CHUNK_ROWS = before

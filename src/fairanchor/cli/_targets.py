@@ -111,7 +111,7 @@ def sensitive_columns(loaded, options):
     columns = loaded.preprocessing.groups.columns
     if options["attributes"] == "intersection":
         return loaded.grouping.per_row()
-    from fairanchor.groups._groups import SeparateColumns
+    from fairanchor.groups import SeparateColumns
     from fairanchor.tables._grouping import object_array
 
     names, codes = loaded.grouping.names, loaded.grouping.codes

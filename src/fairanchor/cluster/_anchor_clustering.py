@@ -8,7 +8,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
-from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context, without
+from fairanchor._utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    wants_frame,
+    without,
+)
 from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
 from fairanchor.assignment import largest_remainder, raise_small_sizes
 from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
@@ -21,6 +28,7 @@ from fairanchor.constraints._constraint import Constraint, check_request, constr
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.graph import (
+    AnchorGraphProblem,
     AnchorSummary,
     LocalCosts,
     LocalGraph,
@@ -534,10 +542,11 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Returns
         -------
         Z : csr_array of shape (n_samples, n_anchors)
-            Rows on the simplex.
+            Rows on the simplex; a data frame of dense columns after ``set_output("pandas")``.
         """
         rows, prices = self._new_rows(X, sensitive_features)
-        return self._scorer_for(prices).anchor_weights(rows, prices)
+        Z = self._scorer_for(prices).anchor_weights(rows, prices)
+        return Z.toarray() if wants_frame(self) else Z
 
     def fit_transform(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Fit, and return the anchor weights of the same rows; see `fit` and `transform`.
@@ -560,6 +569,20 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.transform(X, sensitive_features=sensitive_features)
+
+    @with_one_blas_thread  # as in fit: the last bits of a product may depend on their number
+    def _restore_costs(self, parts):
+        """Set the costs that a model file has stored in parts."""
+        labels, n_clusters, length = self.anchor_labels_, len(self.counts_), self._length
+        self.anchors_, self._n_features_out = parts["anchors"] / length, len(parts["anchors"])
+        if "alpha" not in parts:
+            self._scorer = LocalCosts(anchor_labels=labels, n_clusters=n_clusters, **parts)
+            return
+        problem = AnchorGraphProblem(
+            parts["anchors"], labels, n_clusters, parts["alpha"], announce=False
+        )
+        self._scorer = SoftLabels(problem, parts["multipliers"], parts["allowed_cells"])
+        self.multipliers_ = parts["multipliers"] / length / length
 
     def _scorer_for(self, prices):
         """The scorer, with multipliers for codes that fit has not seen."""

@@ -21,6 +21,7 @@ from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._bounds import BoundRule, ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import (
     Groups,
     check_groups,
@@ -30,7 +31,6 @@ from fairanchor.groups._groups import (
 )
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
-from fairanchor.rows._sensitive_names import in_fitted_order
 from fairanchor.rows._sums import label_cost, label_sums
 
 #: Constraints of parameters that most clusterers have.
@@ -121,6 +121,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self, X: Table, sensitive_features: Table, sample_weight: Weights
     ) -> tuple[np.ndarray, Any, np.ndarray | None]:
         """Validated C-contiguous float64 rows, `Groups`, and weights (``None`` stays ``None``)."""
+        check_pairing(X, sensitive_features)
         X = check_rows(self, X)
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X))
@@ -159,7 +160,17 @@ def check_rows(
         )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     dtype = [np.float64, np.float32] if keep_float32 else np.float64
-    X = validate_data(estimator, X, dtype=dtype, order="C", ensure_all_finite=False, reset=reset)
+    options = {"dtype": dtype, "order": "C", "ensure_all_finite": False, "reset": reset}
+    try:
+        X = validate_data(estimator, X, **options)
+    except ValueError as error:
+        column = text_column(X) if "could not convert string" in str(error) else None
+        if column is None:
+            raise
+        raise ValueError(
+            f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
+            "numbers (OneHotEncoder), or drop it."
+        ) from error
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
     for j in np.flatnonzero(~finite):

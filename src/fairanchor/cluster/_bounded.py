@@ -27,7 +27,7 @@ from fairanchor.cluster._fairlets import find_centers
 from fairanchor.constraints import FairnessTargets
 from fairanchor.constraints._bounds import ShareBounds
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._columns import attribute_names
 from fairanchor.groups._groups import Groups, check_attributes, count_cells
 from fairanchor.rows import MemoryRows
 
@@ -214,7 +214,7 @@ class BoundedFairAssignment(FairClusterer):
         self.lp_value_ = value / unit
         labels, n_filled = fill_empty_clusters(X * scale, labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
-        names = column_titles(sensitive_features, len(attributes))
+        names = attribute_names(sensitive_features, len(attributes))
         self._store_attributes(attributes, names, bounds, weights)
         self._warn_if_missed(len(attributes), row_weights.max(), n_filled)
         used = cost[np.arange(len(X)), self.labels_]

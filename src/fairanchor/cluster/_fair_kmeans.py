@@ -260,6 +260,11 @@ default="population"
         self._validate_params()
         return self._fit(X, sensitive_features, sample_weight, before)
 
+    def _restore_costs(self, parts):
+        """Set the costs that a model file has stored in parts."""
+        self._scorer = CenterCosts(parts["centers"])
+        self.cluster_centers_ = parts["centers"] / self._length
+
     def _fit(self, X, sensitive_features, sample_weight, before=None):
         check_request(self.fairness, self.tolerance, self.min_cluster_size)
         needs_memory = self._attributes_in_words()

@@ -13,7 +13,7 @@ from fairanchor._kernels import _centers as kernels
 from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
 from fairanchor.rows import ChunkedRows
-from fairanchor.rows._chunks import added
+from fairanchor.rows._memory import added
 from fairanchor.rows._sums import label_cost, label_sums, shared_sums
 
 # From so many clusters on, a matrix product is faster than loops, whatever the number of features.

@@ -25,22 +25,21 @@ from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._columns import check_pairing, store_sensitive_names
 from fairanchor.groups._groups import Groups, check_groups, warn_one_group
 from fairanchor.metrics import balance_of_table
+from fairanchor.persistence import save_model
 from fairanchor.rows import (
     ChunkedRows,
     MemoryChunks,
     MemoryRows,
-    _chunks,
-    draw_for_samples,
-    samples_of_drawn,
-    stand_in_samples,
+    Sampler,
 )
-from fairanchor.rows._journal import identity_of_run
-from fairanchor.rows._label_files import LabelsElsewhere
-from fairanchor.rows._open import kind_of, source_of
-from fairanchor.rows._sensitive_names import store_titles, titles_at_fit
-from fairanchor.rows._stream import as_table
+from fairanchor.rows._checkpoint import identity_of_run
+from fairanchor.rows._chunks import CHUNK_ROWS
+from fairanchor.rows._label_files import ChunkedLabels
+from fairanchor.rows._open import kind_of, sensitive_names, source_of
+from fairanchor.rows._raw_rows import as_table
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,8 @@ class TrainingRows:
         Weight of one row, where all weights are equal.
     titles : list of str, or None
         Names of the sensitive columns.
+    sampler : Sampler
+        Draws samples of the rows.
     """
 
     rows: MemoryRows | ChunkedRows
@@ -67,6 +68,7 @@ class TrainingRows:
     length: float = 1.0
     unit: float = 1.0
     titles: list | None = field(default=None)
+    sampler: Sampler = Sampler()
 
     @property
     def in_chunks(self):
@@ -83,15 +85,15 @@ class TrainingRows:
         if not self.in_chunks:
             return None
         least_per_group = np.broadcast_to(least_per_group, self.rows.n_groups)
-        return draw_for_samples(
+        return self.sampler.draw(
             self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group
         )
 
     def samples(self, n_clusters, drawn=None):
         """Weighted samples, from small to large; none of a small table."""
         if drawn is not None:
-            return samples_of_drawn(self.rows, drawn, least_rows=50 * n_clusters)
-        return stand_in_samples(self.rows, self.distinct, least_rows=50 * n_clusters)
+            return self.sampler.samples_of_drawn(self.rows, drawn, least_rows=50 * n_clusters)
+        return self.sampler.samples(self.rows, self.distinct, least_rows=50 * n_clusters)
 
 
 class LargeScaleClusterer(FairClusterer):
@@ -103,6 +105,9 @@ class LargeScaleClusterer(FairClusterer):
 
     #: Whether rows of float32 stay as they are; distances are float64 in any case.
     _keeps_float32 = False
+    #: Rows of a chunk, and sizes of samples: fixed, since labels may depend on them.
+    _chunk_rows = CHUNK_ROWS
+    _sampler = Sampler()
 
     __metadata_request__predict = {"sensitive_features": True}
     __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
@@ -155,6 +160,9 @@ class LargeScaleClusterer(FairClusterer):
     def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
         """Minus the k-means cost of the rows under `predict`.
 
+        Of several tolerances, a search by this score prefers the loosest; with
+        `fairanchor.model_selection.FairCostScorer` it respects the constraint.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -188,8 +196,6 @@ class LargeScaleClusterer(FairClusterer):
         force : bool, default=False
             Whether an existing file may be replaced.
         """
-        from fairanchor.persistence import save_model  # which knows every estimator
-
         save_model(self, path, force=force)
 
     def write_labels(self, path, *, force=False):
@@ -269,17 +275,20 @@ class LargeScaleClusterer(FairClusterer):
             What was asked for that works on rows in memory only.
         """
         n_clusters = self.n_clusters or 1
-        titles = titles_at_fit(X, sensitive_features)
+        titles = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:
             source = source_of(X, sensitive_features)
-            if source.n_rows > _chunks.CHUNK_ROWS:
+            if source.n_rows > self._chunk_rows:
                 return self._open_chunks(
                     source, sensitive_features, sample_weight, titles, needs_memory
                 )
-            self._journal_of(source)
-            X, columns = source.read(self.missing_groups)
-            sensitive_features = as_table(columns, titles) if columns else None
+            self._checkpoint_of(source)
+            raw = source.read(self.missing_groups)
+            X = raw.X
+            sensitive_features = as_table(raw.columns, titles) if raw.columns else None
+        else:
+            check_pairing(X, sensitive_features)
         X = check_rows(self, X, keep_float32=self._keeps_float32)
         if source is not None:
             set_feature_names(self, source.feature_names, X.shape[1])
@@ -295,9 +304,9 @@ class LargeScaleClusterer(FairClusterer):
             # Equal weights are counts in another unit, and counts can be met exactly.
             weights, unit = None, float(weights[0])
         rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
-        if needs_memory is None and weights is None:
-            rows = rows.in_chunks()
-        return TrainingRows(rows, groups, attributes, length, unit, titles)
+        if needs_memory is None and weights is None and rows.n_rows > self._chunk_rows:
+            rows = MemoryChunks(rows, self._chunk_rows)
+        return TrainingRows(rows, groups, attributes, length, unit, titles, self._sampler)
 
     def _open_chunks(self, source, sensitive_features, sample_weight, titles, needs_memory):
         """Rows of a dataset or of a Dask collection, a chunk at a time."""
@@ -311,17 +320,21 @@ class LargeScaleClusterer(FairClusterer):
         check_n_clusters(self.n_clusters or 1, source.n_rows)
         if sensitive_features is None:
             warn_one_group()
-        journal = self._journal_of(source)  # raises for another run's before any row is read
-        opened = source.open(self.missing_groups, self.n_jobs, self.n_clusters or 1)
-        opened.rows.journal, opened.rows.progress = journal, source.progress
+        checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
+        opened = source.open(
+            self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1
+        )
+        opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
-        return TrainingRows(opened.rows, opened.groups, None, opened.scale, titles=titles)
+        return TrainingRows(
+            opened.rows, opened.groups, None, opened.scale, titles=titles, sampler=self._sampler
+        )
 
-    def _journal_of(self, source):
+    def _checkpoint_of(self, source):
         """Where the run's checkpoint is kept, if one is wanted."""
         if source.checkpoint is None:
             return None
-        run = identity_of_run(self.get_params(deep=False), source.fingerprint(), _chunks.CHUNK_ROWS)
+        run = identity_of_run(self.get_params(deep=False), source.fingerprint(), self._chunk_rows)
         return source.checkpoint(run)
 
     def _new_rows(self, X, sensitive_features):
@@ -332,6 +345,7 @@ class LargeScaleClusterer(FairClusterer):
                 f"X is a {type(X).__name__}, expected rows in memory. Pass new rows batch by "
                 "batch; write_labels writes the labels of the rows that were fitted."
             )
+        check_pairing(X, sensitive_features)
         X = check_rows(self, X, reset=False, keep_float32=self._keeps_float32)
         codes, extra = known_codes(
             self,
@@ -394,7 +408,7 @@ class LargeScaleClusterer(FairClusterer):
                 groups.to_public(totals) * unit
             )  # fmt: skip
             self.balance_ = balance_of_table(totals)
-            chunked = LabelsElsewhere(rows, list(assigned.labellers()))
+            chunked = ChunkedLabels(rows, list(assigned.labellers()))
             if isinstance(rows, MemoryChunks):
                 self.labels_ = np.concatenate(list(chunked))
             else:
@@ -407,7 +421,7 @@ class LargeScaleClusterer(FairClusterer):
         self.targets_ = groups.to_public(assigned.targets) * unit
         self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
         self.assignment_gap_ = assigned.gap * unit / self._price_unit
-        store_titles(self, training.titles)
+        store_sensitive_names(self, training.titles)
         self._store_violations(training, assigned, constraint)
 
     def _store_violations(self, training, assigned, constraint):

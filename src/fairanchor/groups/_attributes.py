@@ -1,10 +1,13 @@
 """Several sensitive columns, each by itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fairanchor.groups._groups import SeparateColumns, columns_of, sorted_names
+from fairanchor.groups._columns import attribute_names, columns_of
+from fairanchor.groups._groups import Groups, sorted_names
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Attributes:
     Attributes
     ----------
     titles : list
-        Titles of the columns, or their numbers where they have none.
+        Names of the columns, or their numbers where they have none.
     names : list of ndarray, dtype object
         Sorted names of each attribute's groups.
     joint : ndarray of shape (n_groups, n_attributes)
@@ -22,59 +25,45 @@ class Attributes:
     """
 
     titles: list
-    names: list
+    names: list[np.ndarray]
     joint: np.ndarray
 
     @classmethod
-    def of(cls, sensitive_features, groups):
+    def of(cls, sensitive_features: Any, groups: Groups) -> "Attributes":
         """The columns of ``sensitive_features`` of which `groups` are the combinations."""
         n_columns = 1 if sensitive_features is None else len(columns_of(sensitive_features))
-        return cls.of_names(column_titles(sensitive_features, n_columns), groups.names)
+        return cls.of_names(attribute_names(sensitive_features, n_columns), groups.names)
 
     @classmethod
-    def of_names(cls, titles, names):
-        """Of the names of combinations, which are tuples if there are several titles."""
-        rows = [(name,) for name in names] if len(titles) == 1 else list(names)
-        columns = list(zip(*rows, strict=True))
-        own_names = [sorted_names(list(dict.fromkeys(values))) for values in columns]
-        places = [{name: code for code, name in enumerate(own)} for own in own_names]
+    def of_names(cls, titles: Sequence, names: Any) -> "Attributes":
+        """From the names of combinations, which are tuples if there are several columns."""
+        columns = list(zip(*names, strict=True)) if len(titles) > 1 else [tuple(names)]
         if len(columns) != len(titles):
             raise ValueError(
                 f"{len(titles)} columns, but names of groups have {len(columns)} parts."
             )
-        pairs = zip(places, columns, strict=True)
-        joint = [[place[value] for value in values] for place, values in pairs]
-        listed = []
-        for own in own_names:
-            listed.append(np.empty(len(own), dtype=object))
-            listed[-1][:] = own
+        listed, joint = [], []
+        for values in columns:
+            distinct = sorted_names(list(dict.fromkeys(values)))
+            place = {name: code for code, name in enumerate(distinct)}
+            joint.append([place[value] for value in values])
+            listed.append(np.empty(len(distinct), dtype=object))
+            listed[-1][:] = distinct
         return cls(list(titles), listed, np.array(joint, dtype=np.int64).T)
 
     @property
-    def joint_of_several(self):
+    def joint_of_several(self) -> np.ndarray | None:
         """``joint``, or None if there is one attribute only, whose groups are the groups."""
         return self.joint if self.joint.shape[1] > 1 else None
 
-    def codes_of(self, name):
+    def codes_of(self, name: Any) -> list[int] | None:
         """Group in each attribute of a combination, seen or not; None if one is unknown."""
         values = name if isinstance(name, tuple) and len(self.names) > 1 else (name,)
         if len(values) != len(self.names):
             return None
-        codes = [_place_of(value, own) for value, own in zip(values, self.names, strict=True)]
-        return None if None in codes else codes
-
-
-def _place_of(value, names):
-    listed = names.tolist()
-    return listed.index(value) if value in listed else None
-
-
-def column_titles(sensitive_features, n_columns):
-    """Titles of the columns where they have some that differ as text, else numbers."""
-    if isinstance(sensitive_features, SeparateColumns):
-        names = sensitive_features.titles
-    else:  # pyarrow's columns are values
-        names = getattr(sensitive_features, "column_names", None)
-        names = getattr(sensitive_features, "columns", None) if names is None else names
-    names = list(range(n_columns)) if names is None else list(names)
-    return names if len(set(map(str, names))) == n_columns else list(range(n_columns))
+        codes = []
+        for value, names in zip(values, map(np.ndarray.tolist, self.names), strict=True):
+            if value not in names:
+                return None
+            codes.append(names.index(value))
+        return codes

@@ -7,17 +7,20 @@ see have their columns in the sorted order of the names instead (``Groups.public
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
+from fairanchor.groups._columns import columns_of
 
-# Range of integers that are looked up in a table.
+# Range of integers that are encoded by a table of values.
 NARROW = 2**16
-# What to do with missing values: None is where there is no parameter to refuse or allow them.
+# What to do about missing values: None is for callers without a parameter.
 _ADVICE = {
     "error": "Use missing_groups='own_group'",
     None: "Fill them with a name that no group has, such as 'unknown',",
@@ -33,7 +36,7 @@ class Groups:
     names : ndarray of shape (n_groups,), dtype object
         Names in canonical order; tuples when there were several sensitive columns.
     codes : ndarray of shape (n_rows,), dtype int64, or None
-        Group of each row, in ``0..n_groups-1``; None if the rows are elsewhere.
+        Group of each row, in ``0..n_groups-1``; None if the rows are not in memory.
     sizes : ndarray of shape (n_groups,), dtype int64
         Number of rows of each group, never increasing.
     public_order : ndarray of shape (n_groups,), dtype int64
@@ -41,50 +44,31 @@ class Groups:
     """
 
     names: np.ndarray
-    codes: np.ndarray | None
+    codes: Any
     sizes: np.ndarray
     public_order: np.ndarray
 
     @property
-    def n_groups(self):
+    def n_groups(self) -> int:
         return len(self.sizes)
 
     @property
-    def public_names(self):
+    def public_names(self) -> np.ndarray:
         """Names in the order of the columns of public tables."""
         return self.names[self.public_order]
 
-    def to_public(self, table):
+    def to_public(self, table: np.ndarray) -> np.ndarray:
         """Reorder the last axis from canonical codes to the order of ``public_names``."""
         return np.ascontiguousarray(table[..., self.public_order])
 
-    def from_public(self, table):
+    def from_public(self, table: np.ndarray) -> np.ndarray:
         """Reorder the last axis from the order of ``public_names`` to canonical codes."""
         canonical = np.empty_like(table)
         canonical[..., self.public_order] = table
         return canonical
 
 
-@dataclass(frozen=True)
-class SeparateColumns:
-    """Several sensitive columns, each of a type of its own.
-
-    Attributes
-    ----------
-    columns : tuple
-        Values of each.
-    titles : tuple of str, or None
-        Of each, if they have some.
-    """
-
-    columns: tuple
-    titles: tuple | None = None
-
-    def __len__(self):
-        return len(self.columns[0])
-
-
-def check_groups(sensitive_features, n_rows, *, missing=None):
+def check_groups(sensitive_features: Any, n_rows: int, *, missing: str | None = None) -> Groups:
     """Encode the sensitive features of ``n_rows`` rows.
 
     Parameters
@@ -94,59 +78,43 @@ def check_groups(sensitive_features, n_rows, *, missing=None):
     n_rows : int
         Number of rows that must be matched.
     missing : {"error", "own_group"} or None
-        What to do with missing values (None, NaN, NaT, pandas' NA). "error" refuses them and
-        advises the parameter ``missing_groups``, None where the caller has none.
+        How missing values (None, NaN, NaT, pandas' NA) are treated. "error" advises the
+        parameter ``missing_groups``; None is an error too, for callers without this parameter.
 
     Returns
     -------
     groups : Groups
     """
     if sensitive_features is None:
-        return _one_group(n_rows)
+        warn_one_group()
+        return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
     codes, names = encode_names(sensitive_features, missing=missing)
     _check_n_rows(codes, n_rows)
     return _canonical(codes, names)
 
 
-def check_attributes(sensitive_features, n_rows):
-    """Encode every sensitive column by itself, where `check_groups` takes their intersection.
-
-    Parameters
-    ----------
-    sensitive_features : array-like of shape (n_rows,) or (n_rows, n_columns), or None
-        ``None`` means one column with a single group and warns.
-    n_rows : int
-        Number of rows that must be matched.
-
-    Returns
-    -------
-    attributes : list of Groups
-        One per column.
-    """
+def check_attributes(sensitive_features: Any, n_rows: int) -> list[Groups]:
+    """Encode every sensitive column by itself, where `check_groups` takes their intersection."""
     if sensitive_features is None:
-        return [_one_group(n_rows)]
+        return [check_groups(None, n_rows)]
     attributes = []
-    for title, values in columns_of(sensitive_features):
-        codes, names = _encode_column(values, title, missing=None)
+    for name, values in columns_of(sensitive_features):
+        codes, names = _encode_column(values, name, missing=None)
         _check_n_rows(codes, n_rows)
         attributes.append(_canonical(codes, names))
     return attributes
 
 
-def encode_names(sensitive_features, *, missing=None):
-    """Integer codes and sorted names of one or several sensitive columns.
+def encode_names(sensitive_features: Any, *, missing: str | None = None) -> tuple[np.ndarray, list]:
+    """Integer codes of one or several sensitive columns, and sorted names.
 
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,), dtype int64
-    names : list
-        ``names[code]`` is the group's name; a tuple when there are several columns.
+    ``names[code]`` is the group's name, a tuple when there are several columns.
     """
     return _encode_columns(columns_of(sensitive_features), missing)
 
 
-def _encode_columns(columns, missing):
-    encoded = [_encode_column(values, title, missing) for title, values in columns]
+def _encode_columns(columns: list, missing: str | None) -> tuple[np.ndarray, list]:
+    encoded = [_encode_column(values, name, missing) for name, values in columns]
     if len(encoded) == 1:
         return encoded[0]
     check_consistent_length(*[codes for codes, _ in encoded])
@@ -159,21 +127,25 @@ def _encode_columns(columns, missing):
     return codes.reshape(-1).astype(np.int64), names
 
 
-def codes_of_known_groups(sensitive_features, known, n_rows, *, missing=None):
-    """Codes of new rows among ``known`` names; -1 for a name that is not among them.
+def codes_of_known_groups(
+    sensitive_features: Any, known: Sequence, n_rows: int, *, missing: str | None = None
+) -> tuple[np.ndarray, dict]:
+    """Codes of new rows among ``known`` names, -1 for others; and the rows of each other name.
 
     Another number of columns than the known names were made of is an error.
-
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,), dtype int64
-    unknown : dict
-        Number of rows of every unknown name.
     """
     columns = columns_of(sensitive_features)
     codes, names = _encode_columns(columns, missing)
     _check_n_rows(codes, n_rows)
-    _check_n_columns(len(columns), names, known)
+    # Columns that cannot make any of the known names, whatever their values are.
+    expected = {len(name) if isinstance(name, tuple) else 1 for name in known}
+    is_joint = any(isinstance(name, tuple) for name in names) or set(names) <= {None}
+    if len(columns) not in expected and not (len(columns) == 1 and is_joint):
+        raise ValueError(
+            f"sensitive_features has {len(columns)} column(s), expected the "
+            f"{' or '.join(map(str, sorted(expected)))} of fit: all columns together identify a "
+            "group."
+        )
     position = {name: code for code, name in enumerate(known)}
     translation = np.array([position.get(name, -1) for name in names], dtype=np.int64)
     counts = np.bincount(codes, minlength=len(names))
@@ -181,8 +153,8 @@ def codes_of_known_groups(sensitive_features, known, n_rows, *, missing=None):
     return translation[codes], unknown
 
 
-def warn_one_group():
-    """Say that nothing is constrained."""
+def warn_one_group() -> None:
+    """Warn that nothing is constrained."""
     warnings.warn(
         "sensitive_features is None: all rows are taken as one group, so the clusters "
         "are not constrained in any way.",
@@ -191,12 +163,7 @@ def warn_one_group():
     )
 
 
-def _one_group(n_rows):
-    warn_one_group()
-    return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
-
-
-def _check_n_rows(codes, n_rows):
+def _check_n_rows(codes: np.ndarray, n_rows: int) -> None:
     if len(codes) != n_rows:
         raise ValueError(
             f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
@@ -204,35 +171,15 @@ def _check_n_rows(codes, n_rows):
         )
 
 
-def _check_n_columns(n_columns, names, known):
-    """Refuse columns that cannot make any of the known names, whatever their values are."""
-    expected = {len(name) if isinstance(name, tuple) else 1 for name in known}
-    is_joint = any(isinstance(name, tuple) for name in names) or set(names) <= {None}
-    if n_columns not in expected and not (n_columns == 1 and is_joint):
-        raise ValueError(
-            f"sensitive_features has {n_columns} column(s), expected the "
-            f"{' or '.join(map(str, sorted(expected)))} of fit: groups are told apart by all of "
-            "the columns."
-        )
-
-
-def _canonical(codes, names):
+def _canonical(codes: np.ndarray, names: list) -> Groups:
     sizes = np.bincount(codes, minlength=len(names))
     _, first_row = np.unique(codes, return_index=True)
     groups = groups_of_counts(names, sizes, first_row)
     return replace(groups, codes=groups.public_order[codes])
 
 
-def groups_of_counts(names, sizes, first_rows):
-    """Groups of rows that are elsewhere: their codes are None.
-
-    Parameters
-    ----------
-    names : list
-        Sorted.
-    sizes, first_rows : ndarray of shape (n_groups,)
-        Number of rows of each group, and the number of its first row.
-    """
+def groups_of_counts(names: list, sizes: np.ndarray, first_rows: np.ndarray) -> Groups:
+    """Groups without codes, from sorted names, numbers of rows and numbers of first rows."""
     order = np.lexsort((first_rows, -sizes))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -242,7 +189,7 @@ def groups_of_counts(names, sizes, first_rows):
     return Groups(canonical_names, None, sizes[order], public_order=rank)
 
 
-def sorted_names(names):
+def sorted_names(names: list) -> list:
     """Names of groups in the order of public tables: by value, column by column, missing last."""
     is_joint = any(isinstance(name, tuple) for name in names)
     columns = list(zip(*names, strict=True)) if is_joint else [names]
@@ -257,83 +204,37 @@ def sorted_names(names):
     return [names[k] for k in order]
 
 
-def count_cells(labels, group_codes, n_clusters, n_groups, weights=None):
+def count_cells(
+    labels: np.ndarray,
+    group_codes: np.ndarray,
+    n_clusters: int,
+    n_groups: int,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
     """Table of the rows (or of their weight) in each cluster and group."""
     cells = labels.astype(np.int64) * n_groups + group_codes
     counts = np.bincount(cells, weights=weights, minlength=n_clusters * n_groups)
     return counts.reshape(n_clusters, n_groups)
 
 
-def columns_of(sensitive_features):
-    """Pairs (title, one-dimensional array of values), one per sensitive column."""
-    table = sensitive_features
-    if isinstance(table, SeparateColumns):
-        titles = range(len(table.columns)) if table.titles is None else table.titles
-        return list(zip(titles, map(_values, table.columns), strict=True))
-    if hasattr(table, "collect") and not hasattr(table, "__len__"):
-        raise TypeError(
-            f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
-            "call .collect() first."
-        )
-    if hasattr(table, "itercolumns"):  # pyarrow
-        columns = list(zip(table.schema.names, map(_values, table.itercolumns()), strict=True))
-    elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas; titles may repeat
-        columns = [(title, _values(column)) for title, column in table.items()]
-    elif hasattr(table, "columns") and hasattr(table, "__getitem__"):  # polars
-        columns = [(title, _values(table[title])) for title in table.columns]
-    else:
-        return _columns_of_array(_values(table), getattr(table, "name", None))
-    if not columns:
-        raise ValueError(
-            f"sensitive_features is a {type(table).__name__} without columns: "
-            "every row needs exactly one group."
-        )
-    return columns
-
-
-def _columns_of_array(values, title):
-    if values.ndim == 1:
-        return [(title, values)]
-    if values.ndim == 2 and values.shape[1] > 0:
-        return [(j, values[:, j]) for j in range(values.shape[1])]
-    raise ValueError(
-        f"sensitive_features has shape {values.shape}, expected (n_rows,) or (n_rows, n_columns) "
-        "with at least one column."
-    )
-
-
-def _values(column):
-    if isinstance(column, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(column), None, column.data.astype(object))
-    if isinstance(column, np.ndarray):
-        return np.atleast_1d(column)
-    if hasattr(column, "to_numpy"):
-        if hasattr(column, "null_count") and hasattr(column, "to_pylist"):
-            # pyarrow refuses to copy unless told to, and text and booleans need a copy.
-            return np.asarray(column.to_numpy(zero_copy_only=False))
-        return np.asarray(column.to_numpy())
-    values = np.atleast_1d(np.asarray(column))
-    # NumPy makes text of everything in a list that holds some text, NaN included.
-    return np.atleast_1d(np.asarray(column, dtype=object)) if values.dtype.kind in "US" else values
-
-
-def _encode_column(values, title, missing):
+def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tuple[np.ndarray, list]:
     """Codes and sorted names of one column; missing values come last, as ``None``."""
     if values.dtype.kind in "OUST":
         codes, distinct = _encode_objects(values)
     elif values.dtype.kind in "iu" and _is_narrow(values):
         codes, distinct = _encode_narrow(values)
     else:
-        distinct, codes = np.unique(values, return_inverse=True, equal_nan=True)
+        unique, codes = np.unique(values, return_inverse=True, equal_nan=True)
         # Dates stay dates: tolist() would make integers of those in nanoseconds.
-        distinct = list(distinct) if values.dtype.kind in "mM" else distinct.tolist()
+        distinct = list(unique) if values.dtype.kind in "mM" else unique.tolist()
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
-    n_missing = len(values) - int(np.isin(codes, present).sum())
+    is_present = np.isin(codes, present)
+    n_missing = len(values) - int(is_present.sum())
     if n_missing and missing != "own_group":
-        where = "" if title is None else f" (column {title!r})"
+        where = "" if column is None else f" (column {column!r})"
         raise ValueError(
             f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
-            f"first at row {int(np.argmin(np.isin(codes, present)))}: a row without a group "
+            f"first at row {int(np.argmin(is_present))}: a row without a group "
             f"cannot be counted for one. {_ADVICE[missing]} to make them a group of their own, "
             "or leave these rows out."
         )
@@ -344,7 +245,7 @@ def _encode_column(values, title, missing):
     return rank[codes], names
 
 
-def _encode_objects(values):
+def _encode_objects(values: np.ndarray) -> tuple[np.ndarray, list]:
     """Codes by first appearance: hashing beats sorting when names are few and rows many."""
     listed = values.tolist()
     try:
@@ -357,12 +258,12 @@ def _encode_objects(values):
     return codes, list(position)
 
 
-def _is_narrow(values):
+def _is_narrow(values: np.ndarray) -> bool:
     """Whether a table by value is small: most groups are numbered by small integers."""
     return len(values) > 0 and int(values.max()) - int(values.min()) < NARROW
 
 
-def _encode_narrow(values):
+def _encode_narrow(values: np.ndarray) -> tuple[np.ndarray, list]:
     """Codes by value, without sorting the rows."""
     lowest = values.min()
     # The difference of a narrow type may wrap, which is right again without a sign.
@@ -372,7 +273,7 @@ def _encode_narrow(values):
     return (np.cumsum(present) - 1)[offsets], names
 
 
-def _sorted_by_name(present, distinct):
+def _sorted_by_name(present: list[int], distinct: list) -> list[int]:
     """By value where all are of one type that has an order, else by the type's name and text."""
     if len({type(distinct[code]) for code in present}) == 1:
         try:
@@ -382,7 +283,7 @@ def _sorted_by_name(present, distinct):
     return sorted(present, key=lambda code: (type(distinct[code]).__name__, str(distinct[code])))
 
 
-def _is_missing(value):
+def _is_missing(value: Any) -> bool:
     if value is None:
         return True
     same = value == value  # noqa: PLR0124  NaN, NaT and pandas' NA are not equal to themselves

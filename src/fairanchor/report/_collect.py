@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._attributes import column_titles
+from fairanchor.groups._columns import attribute_names, in_fitted_order
 from fairanchor.groups._groups import (
     codes_of_known_groups,
     columns_of,
@@ -33,7 +33,6 @@ from fairanchor.report._constraints import (
     describe_estimator,
 )
 from fairanchor.report._repeat import python_of_estimator
-from fairanchor.rows._sensitive_names import in_fitted_order
 
 # Starts of the k-means run that clusterings are compared with.
 PLAIN_STARTS = 10
@@ -441,7 +440,7 @@ def summarise_labels(
     if targets is not None:
         names = None
         if attributes == "separate":
-            names = column_titles(sensitive_features, len(columns_of(sensitive_features)))
+            names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
         run.checks = checks_of_counts(run.counts, run.group_names, targets, names)
         is_tolerance = isinstance(targets, Real)
         run.constraint = describe_constraint(

@@ -1,26 +1,27 @@
-"""Rows in chunks that need not be in one place, and the two verbs that reach them.
+"""Rows in chunks that need not be in one place.
 
-A *chunk* is a run of ``CHUNK_ROWS`` consecutive rows by global row number, wherever they
-are stored. Its size is part of the contract: equal rows are merged within a chunk, blocks
-are cut within a chunk, and sums are taken over chunks in their order, so that every engine
-(memory, files, a cluster) computes the same bits.
+A *chunk* is a run of consecutive rows by global row number, wherever they are stored. Its size is
+part of the contract: equal rows are merged within a chunk, blocks are cut within a chunk, and sums
+are taken over chunks in their order, so that every engine (memory, files, a cluster) computes the
+same bits.
 
-The driver never sees a row that it did not ask for: `each` maps a function over the chunks
-and returns what little it gives, `sum` adds small tables.
+The driver sees only the rows it asks for: `each` maps a function over the chunks and returns its
+small results, `sum` adds small tables.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from fairanchor._utils._sampling import split_by_code
-from fairanchor.rows._distinct import distinct_rows
-from fairanchor.rows._memory import MemoryRows
+from fairanchor.rows._memory import MemoryRows, added
 
+#: Rows of a chunk, unless an estimator's ``_chunk_rows`` differs.
 CHUNK_ROWS = 2**20
-# Results of a pass that a checkpoint keeps.
-MOST_KEPT_BYTES = 2**23
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Chunk:
         Global number of its first row.
     rows : MemoryRows
     n_clusters : int
-        For how many costs are kept.
+        Number of costs per row that are kept.
     """
 
     number: int
@@ -43,32 +44,27 @@ class Chunk:
     rows: MemoryRows
     n_clusters: int = 0
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict:
         names = ("number", "start", "rows", "n_clusters")
         return {name: getattr(self, name) for name in names}
 
-    def __sizeof__(self):
-        # What a cluster knows of its memory. It asks once, before there are any costs.
+    def __sizeof__(self) -> int:
+        # A cluster asks for the memory of a chunk once, before there are any costs.
         distinct = self.__dict__.get("distinct", self.rows)
         merged = 0 if distinct is self.rows else distinct.nbytes
         costs = 8 * distinct.n_rows * self.n_clusters + 8 * self.rows.n_groups
         return self.rows.nbytes + merged + costs
 
-    def complete(self):
-        """This chunk, equal rows found: what it keeps will not grow but by costs."""
-        _ = self.distinct
-        return self
-
     @cached_property
-    def distinct(self):
+    def distinct(self) -> MemoryRows:
         """The same rows with equal ones merged."""
-        return distinct_rows(self.rows)
+        return self.rows.merged()
 
     @cached_property
-    def _kept_costs(self):
+    def _kept_costs(self) -> dict:
         return {}
 
-    def with_costs(self, costs):
+    def with_costs(self, costs: Any) -> MemoryRows:
         """The distinct rows with their costs as features; the last ones are kept."""
         if costs.key not in self._kept_costs:
             self._kept_costs.clear()
@@ -80,14 +76,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Some rows of a table in chunks.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (n_drawn,)
-        Their global row numbers.
-    rows : MemoryRows
-    """
+    """Some rows of a table in chunks, and their global row numbers."""
 
     numbers: np.ndarray
     rows: MemoryRows
@@ -103,119 +92,126 @@ class ChunkedRows:
         Number of rows of each group in each chunk.
     chunk_rows : int
         Rows of every chunk but the last.
+    n_jobs : int or None
+        Threads that work on rows in this process.
     """
 
     is_weighted = False
     has_copies = False
     #: Name and number of rows of each file or partition, in row order.
-    parts = ()
-    #: Keeps small results of passes, so that a run can go on after it was stopped.
-    journal = None
-    #: Called with a pass's title, the number of chunks done, and of all.
-    progress = None
+    parts: Sequence[tuple[str, int]] = ()
+    #: Keeps small results of passes, so that a stopped run can be resumed.
+    checkpoint: Any = None
+    #: Called with a pass's title, the number of finished chunks, and of all.
+    progress: Callable[[str, int, int], Any] | None = None
 
-    def __init__(self, n_features, group_sizes_of_chunks, chunk_rows):
+    def __init__(
+        self,
+        n_features: int,
+        group_sizes_of_chunks: np.ndarray,
+        chunk_rows: int,
+        n_jobs: int | None = None,
+    ) -> None:
         self.n_features = n_features
         self.group_sizes_of_chunks = group_sizes_of_chunks
         self.chunk_rows = chunk_rows
+        self.n_jobs = n_jobs
         self.n_chunks, self.n_groups = group_sizes_of_chunks.shape
         self.group_sizes = group_sizes_of_chunks.sum(axis=0).astype(np.float64)
         self.n_rows = int(group_sizes_of_chunks.sum())
 
     @property
-    def total(self):
+    def total(self) -> float:
         """Number of all rows."""
         return self.group_sizes.sum()
 
-    def merged(self):
+    def merged(self) -> "ChunkedRows":
         """These rows: equal ones are merged within every chunk anyway."""
         return self
 
-    def each(self, title, function, arguments=None, *, combine=None):
+    def each(
+        self,
+        title: str,
+        function: Callable,
+        arguments: Sequence | None = None,
+        *,
+        combine: Callable[[list], Any] | None = None,
+    ) -> Any:
         """Results of ``function(chunk)``, or ``function(chunk, argument)``, in chunk order.
 
         Parameters
         ----------
         title : str
-            What the pass is for, in a word or two.
+            Purpose of the pass, in a word or two.
         function : callable
             Can be sent to where the rows are: refers to small things only, changes none.
         arguments : sequence, default=None
             One for every chunk.
         combine : callable, default=None
-            Makes one thing of the list of results, which a checkpoint keeps if it is small.
+            Combines the list of results; a checkpoint keeps what it returns.
 
         Returns
         -------
-        results : list, or what ``combine`` makes of it
+        results : list, or what ``combine`` returns
         """
-        if arguments is None:
-            calls = [function] * self.n_chunks
-        else:
-            calls = [_With(function, argument) for argument in arguments]
-        if self.journal is not None:
-            known = self.journal.recall(title)
+        if self.checkpoint is not None:
+            known = self.checkpoint.recall(title)
             if known is not None:
                 return known
-        results = []
-        for result in self._run(title, calls):
-            results.append(result)
-            if self.progress is not None:
-                self.progress(title, len(results), self.n_chunks)
+        calls = [function] * self.n_chunks
+        if arguments is not None:
+            calls = [partial(_call, function, argument) for argument in arguments]
+        results = list(self.run(title, calls))
         combined = results if combine is None else combine(results)
-        if self.journal is not None:
-            is_kept = combine is not None and _n_bytes(combined) <= MOST_KEPT_BYTES
-            self.journal.record(title, combined if is_kept else None)
+        if self.checkpoint is not None:
+            self.checkpoint.record(title, None if combine is None else combined)
         return combined
 
-    def sum(self, kernel, title="sums"):
+    def run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
+        """Yield ``calls[k](chunk k)`` in chunk order, and report progress."""
+        for number, result in enumerate(self._run(title, calls)):
+            if self.progress is not None:
+                self.progress(title, number + 1, self.n_chunks)
+            yield result
+
+    def sum(self, kernel: Callable, title: str = "sums") -> list[np.ndarray]:
         """Sum the tuples of small arrays that ``kernel(block)`` returns for the distinct rows."""
-        return self.each(title, _SumOverBlocks(kernel), combine=added)
+        return self.each(title, partial(_sum_of_chunk, kernel), combine=added)
 
-    def largest(self, kernel, title="largest"):
+    def largest(self, kernel: Callable, title: str = "largest") -> float:
         """Largest of the numbers that ``kernel(block)`` returns for the distinct rows."""
-        return self.each(title, _LargestOfBlocks(kernel), combine=max)
+        return self.each(title, partial(_largest_of_chunk, kernel), combine=max)
 
-    def draw(self, ranks, title="sample"):
-        """The rows of each group with the given ranks.
+    def draw(self, ranks: list[np.ndarray], title: str = "sample") -> DrawnRows:
+        """The rows of each group with the given ranks, group by group.
 
-        Parameters
-        ----------
-        ranks : list of ndarray
-            For every group increasing numbers: zero is its first row.
-        title : str
-
-        Returns
-        -------
-        drawn : DrawnRows
-            Group by group.
+        ``ranks`` has increasing numbers for every group: zero is its first row.
         """
         before = np.cumsum(self.group_sizes_of_chunks, axis=0) - self.group_sizes_of_chunks
         arguments = []
         for first, sizes in zip(before, self.group_sizes_of_chunks, strict=True):
-            own = []
+            in_chunk = []
             for wanted, begin, size in zip(ranks, first, sizes, strict=True):
                 a, b = np.searchsorted(wanted, (begin, begin + size))
-                own.append(wanted[a:b] - begin)
-            arguments.append(own)
+                in_chunk.append(wanted[a:b] - begin)
+            arguments.append(in_chunk)
         parts = self.each(title, _rows_by_rank, arguments)
         indices, X = [], []
         for r in range(self.n_groups):
             indices += [part[r][0] for part in parts]
             X += [part[r][1] for part in parts]
-        codes = np.repeat(np.arange(self.n_groups), [len(own) for own in ranks])
+        codes = np.repeat(np.arange(self.n_groups), list(map(len, ranks)))
         drawn = MemoryRows(np.concatenate(X), codes, self.n_groups, n_jobs=self.n_jobs)
         return DrawnRows(np.concatenate(indices), drawn)
 
-    def take(self, indices, title="rows"):
+    def take(self, indices: np.ndarray, title: str = "rows") -> MemoryRows:
         """The rows with the given global numbers, in this order."""
         order = np.argsort(indices, kind="stable")
-        edges = np.searchsorted(
-            indices[order], np.arange(self.n_chunks + 1, dtype=np.int64) * self.chunk_rows
-        )
+        starts = np.arange(self.n_chunks + 1, dtype=np.int64) * self.chunk_rows
+        edges = np.searchsorted(indices[order], starts)
         arguments = [
-            indices[order[a:b]] - k * self.chunk_rows
-            for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+            indices[order[a:b]] - start
+            for start, a, b in zip(starts[:-1], edges[:-1], edges[1:], strict=True)
         ]
         parts = self.each(title, _rows_at, arguments)
         X = np.empty((len(indices), self.n_features))
@@ -224,97 +220,72 @@ class ChunkedRows:
         codes[order] = np.concatenate([codes for _, codes in parts])
         return MemoryRows(X, codes, self.n_groups, n_jobs=self.n_jobs)
 
-    def _run(self, title, calls):
-        """Yield ``calls[k](chunk k)`` in chunk order."""
+    def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
         raise NotImplementedError
 
 
 class MemoryChunks(ChunkedRows):
-    """A table in memory, cut into chunks.
+    """A table in memory without weights, cut into chunks."""
 
-    Parameters
-    ----------
-    rows : MemoryRows
-        Without weights.
-    chunk_rows : int
-    """
-
-    def __init__(self, rows, chunk_rows):
-        self.n_jobs = rows.n_jobs
-        self._chunks = [
-            Chunk(
-                k,
-                start,
-                MemoryRows(
-                    rows.X[start : start + chunk_rows],
-                    rows.group_codes[start : start + chunk_rows],
-                    rows.n_groups,
-                    n_jobs=rows.n_jobs,
-                ),
+    def __init__(self, rows: MemoryRows, chunk_rows: int) -> None:
+        self._chunks = []
+        for number, start in enumerate(range(0, rows.n_rows, chunk_rows)):
+            span = slice(start, start + chunk_rows)
+            part = MemoryRows(
+                rows.X[span], rows.group_codes[span], rows.n_groups, n_jobs=rows.n_jobs
             )
-            for k, start in enumerate(range(0, rows.n_rows, chunk_rows))
-        ]
+            self._chunks.append(Chunk(number, start, part))
         sizes = [chunk.rows.group_sizes.astype(np.int64) for chunk in self._chunks]
-        super().__init__(rows.n_features, np.array(sizes), chunk_rows)
+        super().__init__(rows.n_features, np.array(sizes), chunk_rows, rows.n_jobs)
 
-    def _run(self, title, calls):
+    def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
         for call, chunk in zip(calls, self._chunks, strict=True):
             yield call(chunk)
 
 
-@dataclass(frozen=True)
-class _With:
-    """A function of a chunk and an argument, with its argument."""
+class StreamedRows(ChunkedRows):
+    """Chunks that ``load(number)`` reads for every pass: memory holds two of them."""
 
-    function: object
-    argument: object
+    def __init__(self, load: Callable[[int], Chunk], *parameters: Any) -> None:
+        super().__init__(*parameters)
+        self._load = load
 
-    def __call__(self, chunk):
-        return self.function(chunk, self.argument)
-
-
-@dataclass(frozen=True)
-class _SumOverBlocks:
-    kernel: object
-
-    def __call__(self, chunk):
-        return chunk.distinct.sum(self.kernel)
+    def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
+        for chunk, call in zip(read_ahead(self._load, self.n_chunks), calls, strict=True):
+            yield call(chunk)
 
 
-@dataclass(frozen=True)
-class _LargestOfBlocks:
-    kernel: object
-
-    def __call__(self, chunk):
-        return chunk.distinct.largest(self.kernel)
-
-
-def _n_bytes(result):
-    """Of all arrays in a result."""
-    if isinstance(result, (list, tuple)):
-        return sum(map(_n_bytes, result))
-    return result.nbytes if isinstance(result, np.ndarray) else 0
+def read_ahead(load: Callable[[int], Any], n: int) -> Iterator[Any]:
+    """Yield ``load(0) .. load(n - 1)``; the next one is read while one is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(load, 0)
+        for number in range(n):
+            current = following.result()
+            if number + 1 < n:
+                following = pool.submit(load, number + 1)
+            yield current
+            del current
 
 
-def added(results):
-    """Tables of all chunks, added in their order."""
-    total = [np.array(table, dtype=np.float64) for table in results[0]]
-    for tables in results[1:]:
-        for accumulated, table in zip(total, tables, strict=True):
-            accumulated += table
-    return total
+def _call(function: Callable, argument: Any, chunk: Chunk) -> Any:
+    return function(chunk, argument)
 
 
-def _rows_by_rank(chunk, ranks):
+def _sum_of_chunk(kernel: Callable, chunk: Chunk) -> list[np.ndarray]:
+    return chunk.distinct.sum(kernel)
+
+
+def _largest_of_chunk(kernel: Callable, chunk: Chunk) -> float:
+    return chunk.distinct.largest(kernel)
+
+
+def _rows_by_rank(chunk: Chunk, ranks: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """For every group the global numbers and the features of the rows with these ranks."""
-    found = []
     # Not `members`, which the rows would keep.
     groups = split_by_code(chunk.rows.group_codes, chunk.rows.n_groups)
-    for members, own in zip(groups, ranks, strict=True):
-        places = members[own]
-        found.append((chunk.start + places, chunk.rows.X[places]))
-    return found
+    places = [members[wanted] for members, wanted in zip(groups, ranks, strict=True)]
+    return [(chunk.start + place, chunk.rows.X[place]) for place in places]
 
 
-def _rows_at(chunk, places):
+def _rows_at(chunk: Chunk, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return chunk.rows.X[places], chunk.rows.group_codes[places]

@@ -1,52 +1,44 @@
 """Rows on a Dask cluster: chunks stay on the workers, small tables travel.
 
-Every step is a task of its own without side effects, so that what a lost worker held is
-computed again from where it came.
+Every step is a task without side effects, so that what a lost worker held is computed again.
 """
 
+import importlib.metadata
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
 
+import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
-from fairanchor.rows._columns import joined
-from fairanchor.rows._memory import MemoryRows
-from fairanchor.rows._survey import survey_rows
+from fairanchor.rows._columns import check_finite, check_groups_known, joined, kind_of_names, plain
+from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, Survey, merge_surveys
 
 # How long to wait for the first worker of a cluster.
 WAIT_SECONDS = 30
 
 
 class DaskRows(ChunkedRows):
-    """Chunks that are futures.
+    """Chunks that are futures; a worker works on one with a single thread."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-    chunks : list of distributed.Future
-        Of `Chunk`.
-    n_features : int
-    group_sizes_of_chunks : ndarray of shape (n_chunks, n_groups)
-    chunk_rows : int
-    n_jobs : int or None
-        Threads of what this process does with samples; a worker works on a chunk with one.
-    """
-
-    def __init__(self, client, chunks, n_features, group_sizes_of_chunks, chunk_rows, n_jobs=None):
-        super().__init__(n_features, group_sizes_of_chunks, chunk_rows)
+    def __init__(self, client: Any, chunks: list, *parameters: Any) -> None:
+        super().__init__(*parameters)
         self.client = client
-        self.n_jobs = n_jobs
         self._chunks = chunks
 
-    def _run(self, title, calls):
+    def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
         if self.client.status != "running":
             raise RuntimeError(
                 "The client of the cluster that holds the rows is closed. Write the labels before "
                 "it is, or fit again."
             )
-        # Not pure: a call is sent once, and hashing its tables to find an equal one is waste.
-        futures = [
-            self.client.submit(call, chunk, pure=False, key=_key(title, k))
+        futures: list[Any] = [
+            _submit(self.client, title, k, call, chunk)
             for k, (call, chunk) in enumerate(zip(calls, self._chunks, strict=True))
         ]
         for k, future in enumerate(futures):
@@ -55,92 +47,46 @@ class DaskRows(ChunkedRows):
             yield result
 
 
-@dataclass(frozen=True)
-class RawRows:
-    """Rows of a chunk before their groups have codes."""
-
-    X: np.ndarray
-    columns: list
-
-    def __sizeof__(self):
-        # What a cluster weighs against the work of moving it.
-        return self.X.nbytes + sum(column.nbytes for column in self.columns)
-
-
-def load_files(client, files, chunk_rows, missing):
-    """Chunks of a table in files as futures of `RawRows`: workers read them on their own."""
-    starts = range(0, files.n_rows, chunk_rows)
+def read_files(client: Any, files: Any, chunk_rows: int, missing: str) -> list:
+    """Chunks of a table in files as futures of `RawRows`: workers read the files."""
     return [
-        client.submit(
-            _read, *files.around(start, min(start + chunk_rows, files.n_rows)), missing, pure=False,
-            key=_key("read", k),
+        _submit(
+            client, "read", k, _read, *files.around(start, min(start + chunk_rows, files.n_rows)),
+            missing,
         )
-        for k, start in enumerate(starts)
+        for k, start in enumerate(range(0, files.n_rows, chunk_rows))
     ]  # fmt: skip
 
 
-def load_parts(client, parts, sizes, make, chunk_rows, missing):
-    """Chunks of a Dask collection as futures of `RawRows`, by global row number.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : list of distributed.Future
-        Of the partitions.
-    sizes : sequence of int
-        Their numbers of rows.
-    make : callable
-        ``make(part, number, a, b, missing)`` gives the `RawRows` of rows a to b of the partition
-        with this number.
-    chunk_rows : int
-    missing : {"error", "own_group"}
-        What missing groups mean.
-    """
-    starts = np.cumsum([0, *sizes])
-    chunks = []
-    for k, begin in enumerate(range(0, int(starts[-1]), chunk_rows)):
-        end = min(begin + chunk_rows, int(starts[-1]))
-        first = int(np.searchsorted(starts, begin, side="right")) - 1
-        last = int(np.searchsorted(starts, end, side="left"))
-        own = [p for p in range(first, last) if sizes[p]]
-        spans = [
-            (p, max(begin - int(starts[p]), 0), min(end - int(starts[p]), int(sizes[p])))
-            for p in own
-        ]
-        given = (make, missing, spans, *(parts[p] for p in own))
-        chunks.append(client.submit(_joined, *given, pure=False, key=_key("join", k)))
-    return chunks
-
-
-def survey_chunks(client, chunks, chunk_rows, progress):
-    """Surveys of all chunks."""
+def open_raw(
+    client: Any,
+    raw: list,
+    n_features: int,
+    chunk_rows: int,
+    n_clusters: int,
+    n_jobs: int | None,
+    progress: Callable | None = None,
+) -> OpenedRows:
+    """Rows on a cluster from futures of `RawRows`."""
     futures = [
-        client.submit(_survey, chunk, k * chunk_rows, pure=False, key=_key("survey", k))
-        for k, chunk in enumerate(chunks)
+        _submit(client, "survey", k, _survey, chunk, k * chunk_rows) for k, chunk in enumerate(raw)
     ]
-    surveys = []
-    for future in futures:  # in their order, so that the first error is the same every time
-        surveys.append(result_of(future, "first look"))
-        if progress is not None:
-            progress("first look", len(surveys), len(futures))
-    return surveys
-
-
-def with_codes(client, chunks, encoder, scale, chunk_rows, n_clusters):
-    """Futures of `Chunk` from those of `RawRows`."""
-    return [
-        client.submit(
-            _coded, chunk, k, k * chunk_rows, encoder, scale, n_clusters, pure=False,
-            key=_key("chunk", k),
+    # In their order, so that the first error is the same every time.
+    surveys = (result_of(future, SURVEY) for future in futures)
+    groups, sizes, scale = merge_surveys(surveys, len(futures), progress)
+    chunks = [
+        _submit(
+            client, "chunk", k, _coded, chunk, k, k * chunk_rows, tuple(groups.names), scale,
+            n_clusters,
         )
-        for k, chunk in enumerate(chunks)
+        for k, chunk in enumerate(raw)
     ]  # fmt: skip
+    rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
+    return OpenedRows(rows, groups, scale)
 
 
-def result_of(future, title):
-    """Result of a task; what a cluster says of its own failures is said in words."""
-    from concurrent.futures import CancelledError
-
+def result_of(future: Any, title: str) -> Any:
+    """Result of a task; failures of the cluster raise an error with their usual cause."""
     from distributed import KilledWorker
 
     try:
@@ -158,86 +104,308 @@ def result_of(future, title):
         ) from error
 
 
-def check_versions(client):
-    """Refuse workers that run another version of this library, or none."""
-    from fairanchor import __version__
-
-    _wait_for_a_worker(client)
-    others = {}
-    for worker, version in client.run(_version_finder(), on_error="return").items():
-        if version != __version__:
-            others[worker] = version if isinstance(version, str) else None
+def check_versions(client: Any, wait_seconds: float | None = None) -> None:
+    """Raise an error if workers run another version of this library, or there are none."""
+    wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
+    address = client.scheduler.address
+    try:
+        client.wait_for_workers(1, timeout=wait_seconds)
+    except TimeoutError:
+        raise RuntimeError(
+            f"The cluster at {address} has no workers, and none came within {wait_seconds} s. "
+            f"Start some (dask worker {address})."
+        ) from None
+    here = fairanchor.__version__
+    versions = client.run(importlib.metadata.version, "fairanchor", on_error="return")
+    others = {
+        worker: version
+        for worker, version in versions.items()
+        if version != here and not isinstance(version, OSError)  # of a worker that was lost
+    }
     if others:
         worker, version = next(iter(others.items()))
-        has = "has no fairanchor" if version is None else f"has fairanchor {version}"
+        has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
         raise RuntimeError(
-            f"{len(others)} worker(s) of the cluster run another version than {__version__}, which "
-            f"is here: {worker} {has}. The same labels need the same code everywhere."
+            f"{len(others)} worker(s) of the cluster run another version than {here}, which is "
+            f"here: {worker} {has}. The same labels need the same code everywhere."
         )
 
 
-def _wait_for_a_worker(client):
+class CollectionSource:
+    """Partitions of a Dask collection.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : list of distributed.Future
+    make : callable
+        ``make(part, number, a, b, missing)`` gives the `RawRows` of rows a to b of a partition.
+    feature_names : list of str, or None
+    n_features : int
+    """
+
+    checkpoint = None
+    progress = None
+
+    def __init__(
+        self, client: Any, parts: list, make: Callable, feature_names: Any, n_features: int
+    ) -> None:
+        self.client = client
+        self.parts = parts
+        self.make = make
+        self.feature_names = feature_names
+        self.n_features = n_features
+        lengths = client.map(len, parts, pure=False)
+        self.sizes = [result_of(length, "sizes of partitions") for length in lengths]
+        self.n_rows = int(sum(self.sizes))
+        if self.n_rows == 0:
+            raise ValueError(f"The {len(parts)} partition(s) of the Dask collection have no rows.")
+
+    @classmethod
+    def of(cls, X: Any, sensitive_features: Any) -> "CollectionSource":
+        """The partitions of a Dask DataFrame or a Dask array, on the workers of the client."""
+        if not hasattr(X, "to_delayed") or getattr(X, "ndim", None) != 2:
+            shape = f" with {X.ndim} dimension(s)" if hasattr(X, "ndim") else ""
+            raise TypeError(
+                f"X is a Dask {type(X).__name__}{shape}, expected a DataFrame or an array with "
+                "rows and columns."
+            )
+        client = _client()
+        check_versions(client)
+        if hasattr(X, "columns"):
+            make = _FrameRows.of(X, sensitive_features)
+            are_text = all(isinstance(name, str) for name in make.features)
+            names = list(make.features) if are_text else None  # as in scikit-learn
+            return cls(client, client.compute(X.to_delayed()), make, names, len(make.features))
+        parts, n_columns = _frames_of(X, sensitive_features)
+        groups = tuple(f"group {j}" for j in range(n_columns))
+        make = _FrameRows(tuple(range(X.shape[1])), groups, (None,) * n_columns)
+        return cls(client, client.compute(parts), make, None, X.shape[1])
+
+    def read(self, missing: str) -> RawRows:
+        """All rows, if they are few."""
+        [raw] = self._raw(self.n_rows, missing)
+        return result_of(raw, "reading")
+
+    def open(
+        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
+    ) -> OpenedRows:
+        """Read all rows once; see `FileTable.open`."""
+        raw = self._raw(chunk_rows, missing)
+        self.parts = []  # the cluster keeps partitions no longer than needed
+        opened = open_raw(
+            self.client, raw, self.n_features, chunk_rows, n_clusters, n_jobs, self.progress
+        )
+        digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
+        opened.rows.parts = [
+            (f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)
+        ]
+        return opened
+
+    def _raw(self, chunk_rows: int, missing: str) -> list:
+        """Chunks by global row number, as futures of `RawRows`."""
+        starts = np.cumsum([0, *self.sizes]).tolist()
+        chunks = []
+        for k, begin in enumerate(range(0, self.n_rows, chunk_rows)):
+            end = min(begin + chunk_rows, self.n_rows)
+            spans = [
+                (p, max(begin - start, 0), min(end - start, size))
+                for p, (start, size) in enumerate(zip(starts, self.sizes, strict=False))
+                if size and start < end and begin < start + size
+            ]
+            parts = [self.parts[p] for p, _, _ in spans]
+            chunks.append(_submit(self.client, "join", k, _join, self.make, missing, spans, *parts))
+        return chunks
+
+
+@dataclass(frozen=True)
+class _FrameRows:
+    """Makes rows of pandas partitions.
+
+    Attributes
+    ----------
+    features, sensitive : tuple
+        Names of columns.
+    kinds : tuple of str or None
+        Kind of names in each sensitive column; None if any is possible.
+    """
+
+    features: tuple
+    sensitive: tuple
+    kinds: tuple
+
+    @classmethod
+    def of(cls, frame: Any, sensitive: Sequence) -> "_FrameRows":
+        """By the columns that a Dask DataFrame declares."""
+        names = list(frame.columns)
+        for name in sensitive:
+            if name not in names:
+                raise ValueError(
+                    f"The column {name!r} of sensitive_features is not in the Dask DataFrame. It "
+                    f"has: {', '.join(map(str, names[:20]))}."
+                )
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"The Dask DataFrame has {names.count(name)} columns {name!r}.")
+        features = tuple(name for name in names if name not in sensitive)
+        if not features:
+            raise ValueError(
+                "The Dask DataFrame has no columns but those of sensitive_features, expected at "
+                "least one feature: there are no distances without."
+            )
+        _check_numbers(frame, features, "The Dask DataFrame")
+        kinds = tuple(_kind_of_dtype(frame.dtypes[name]) for name in sensitive)
+        return cls(features, tuple(sensitive), kinds)
+
+    def __call__(self, frame: Any, number: int, a: int, b: int, missing: str) -> RawRows:
+        where = f"Partition {number}"
+        part = frame.iloc[a:b]
+        for name in (*self.features, *self.sensitive):
+            if name not in part.columns:
+                raise ValueError(f"{where} lacks the column {name!r}.")
+        _check_numbers(part, self.features, where)
+        X = part[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
+        X = np.ascontiguousarray(X)
+        check_finite(X, self.features, where, a)
+        columns = [
+            _names_of_groups(part[name], name, kind, where, a, missing)
+            for name, kind in zip(self.sensitive, self.kinds, strict=True)
+        ]
+        return RawRows(X, columns)
+
+
+def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
+    for name in features:
+        if frame.dtypes[name].kind not in "biuf":
+            raise ValueError(
+                f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected numbers. "
+                "Drop it, or encode it as numbers."
+            )
+
+
+def _kind_of_dtype(dtype: Any) -> str | None:
+    """Kind of names in a sensitive column of this type, or None if any is possible."""
+    import pandas as pd
+
+    if dtype.kind == "O" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
+        return None
+    return kind_of_names(pa.array(pd.Series([], dtype=dtype)).type)
+
+
+def _names_of_groups(
+    values: Any, name: Any, kind: str | None, where: str, row: int, missing: str
+) -> pa.ChunkedArray:
+    """A sensitive column as an Arrow array, like those of other partitions."""
     try:
-        client.wait_for_workers(1, timeout=WAIT_SECONDS)
-    except TimeoutError:
+        column = plain(pa.array(values, from_pandas=True))
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"{where} has groups of different types in column {name!r}: {error}"
+        ) from error
+    if missing == "error":
+        check_groups_known(column, name, where, row)
+    if kind not in (None, kind_of_names(column.type)) and not types.is_null(column.type):
+        raise ValueError(
+            f"{where} has a column {name!r} of type {column.type}, expected {kind} as in the Dask "
+            "DataFrame: its groups would not be the same as elsewhere."
+        )
+    return pa.chunked_array([column])
+
+
+def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
+    """Delayed data frames of a Dask array's rows and groups, and the number of group columns."""
+    import dask
+    import dask.array as da
+
+    if np.isnan(X.shape[0]):
+        raise ValueError(
+            "X is a Dask array whose chunks have unknown sizes: call its compute_chunk_sizes() "
+            "first."
+        )
+    X = X.rechunk({1: -1})
+    blocks = X.to_delayed()[:, 0].tolist()
+    if sensitive_features is None:
+        return [dask.delayed(_as_frame)(block) for block in blocks], 0
+    groups = sensitive_features
+    if not isinstance(groups, da.Array):
+        groups = np.asarray(groups)
+    if groups.ndim not in (1, 2) or groups.shape[0] != X.shape[0] or 0 in groups.shape[1:]:
+        raise ValueError(
+            f"sensitive_features has shape {groups.shape}, expected ({X.shape[0]},) or "
+            f"({X.shape[0]}, n_columns), since X has {X.shape[0]} rows: every row needs exactly "
+            "one group."
+        )
+    if not isinstance(groups, da.Array):
+        groups = da.from_array(groups, chunks=(X.chunks[0], *groups.shape[1:]))
+    groups = groups[:, None] if groups.ndim == 1 else groups
+    parts = groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
+    pairs = zip(blocks, parts, strict=True)
+    return [dask.delayed(_as_frame)(*pair) for pair in pairs], groups.shape[1]
+
+
+def _client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise ImportError(
+            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
+        ) from error
+    try:
+        return get_client()
+    except ValueError:
         raise RuntimeError(
-            f"The cluster at {client.scheduler.address} has no workers, and none came within "
-            f"{WAIT_SECONDS} s. Start some (dask worker {client.scheduler.address})."
+            "X is a Dask collection, but there is no Dask client. Start one first: "
+            "dask.distributed.Client() for this machine, or Client(address) of a scheduler."
         ) from None
 
 
-def _version_finder():
-    # Defined here so that it travels by value: a worker may not have this module.
-    def version():
-        import importlib.metadata
-
-        return importlib.metadata.version("fairanchor")
-
-    return version
+# Tasks.
 
 
-def _key(title, k):
-    import uuid
+def _submit(client: Any, title: str, k: int, function: Callable, *arguments: Any) -> Any:
+    # Not pure: a call is sent once, and hashing its tables to find an equal one is waste.
+    key = f"fairanchor-{title.replace(' ', '-')}-{k}-{uuid.uuid4().hex[:8]}"
+    return client.submit(function, *arguments, pure=False, key=key)
 
-    return f"fairanchor-{title.replace(' ', '-')}-{k}-{uuid.uuid4().hex[:8]}"
+
+def _as_frame(block: np.ndarray, groups: np.ndarray | None = None) -> Any:
+    import pandas as pd
+
+    frame = pd.DataFrame(block)
+    for j, values in enumerate([] if groups is None else groups.T):
+        frame[f"group {j}"] = values
+    return frame
 
 
-def _read(files, start, stop, missing):
+def _read(files: Any, start: int, stop: int, missing: str) -> RawRows:
     return RawRows(*files.read(start, stop, missing))
 
 
-def _joined(make, missing, spans, *parts):
+def _survey(raw: RawRows, start: int) -> Survey:
+    return raw.survey(start)
+
+
+def _coded(
+    raw: RawRows, number: int, start: int, names: tuple, scale: float, n_clusters: int
+) -> Chunk:
+    chunk = raw.coded(number, start, names, scale, n_clusters=n_clusters)
+    _ = chunk.distinct  # the memory that the cluster is told of grows by costs only
+    return chunk
+
+
+def _join(make: Callable, missing: str, spans: list, *parts: Any) -> RawRows:
     raws = [make(part, *span, missing) for part, span in zip(parts, spans, strict=True)]
     if len(raws) == 1:
         return raws[0]
-    numbers = [number for number, *_ in spans]
-    columns = [
-        _joined_column(own, numbers) for own in zip(*(raw.columns for raw in raws), strict=True)
-    ]
+    columns = []
+    for pieces in zip(*(raw.columns for raw in raws), strict=True):
+        seen = {piece.type: span[0] for piece, span in zip(pieces, spans, strict=True)}
+        seen.pop(pa.null(), None)  # a part without any group has no type
+        if len(seen) > 1:
+            (one, p), (other, q) = list(seen.items())[:2]
+            raise ValueError(
+                f"The groups are of type {one} in partition {p}, but of type {other} in partition "
+                f"{q}: they would not be the same."
+            )
+        columns.append(joined([chunk for piece in pieces for chunk in piece.chunks]))
     return RawRows(np.concatenate([raw.X for raw in raws]), columns)
-
-
-def _joined_column(parts, numbers):
-    """Parts of a sensitive column as one; a part without any group is of no type."""
-    import pyarrow as pa
-
-    types = {part.type: number for part, number in zip(parts, numbers, strict=True)}
-    types.pop(pa.null(), None)
-    if len(types) > 1:
-        (one, p), (other, q) = list(types.items())[:2]
-        raise ValueError(
-            f"The groups are of type {one} in partition {p}, but of type {other} in partition {q}: "
-            "they would not be the same."
-        )
-    return joined([piece for part in parts for piece in part.chunks])
-
-
-def _survey(raw, start):
-    return survey_rows(raw.X, raw.columns, start)
-
-
-def _coded(raw, number, start, encoder, scale, n_clusters):
-    X = raw.X if scale == 1.0 else raw.X * scale
-    codes = encoder.codes_of(raw.columns, len(X))
-    rows = MemoryRows(X, codes, encoder.n_groups, n_jobs=1)
-    return Chunk(number, start, rows, n_clusters).complete()

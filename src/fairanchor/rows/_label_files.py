@@ -1,78 +1,77 @@
-"""Labels of rows that are elsewhere: computed chunk by chunk, written file by file."""
+"""Labels of rows in chunks: computed chunk by chunk, written file by file."""
 
 import os
 import posixpath
 import secrets
 import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from fairanchor._utils._typing import Path as PathName
+from fairanchor.rows._chunks import ChunkedRows
+
 COLUMNS = ["row", "cluster"]
 
 
 @dataclass(frozen=True)
-class LabelsElsewhere:
-    """Labels as a function of rows in chunks.
+class ChunkedLabels:
+    """Labels of rows in chunks; ``labellers`` has a function for every chunk."""
 
-    Attributes
-    ----------
-    rows : ChunkedRows
-        Has ``parts``, the (name, number of rows) of the files or partitions.
-    labellers : list of callable
-        For every chunk a function that labels it.
-    """
+    rows: ChunkedRows
+    labellers: list[Callable]
 
-    rows: object
-    labellers: list
-
-    def __iter__(self):
+    def __iter__(self) -> Iterator[np.ndarray]:
         """Labels of one chunk after the other, in row order."""
-        rows = self.rows
-        for number, labels in enumerate(rows._run("writing", self.labellers)):
-            if rows.progress is not None:
-                rows.progress("writing", number + 1, rows.n_chunks)
-            yield labels
+        return self.rows.run("writing", self.labellers)
 
-    def write(self, path, *, force=False):
-        """Write a folder of label files; see `write_label_files`."""
-        write_label_files(path, self.rows.parts, iter(self), force=force)
+    def write(self, path: PathName, *, force: bool = False) -> None:
+        """Write a directory of label files; see `write_label_files`."""
+        write_label_files(path, self.rows.parts, self, force=force)
 
 
-def write_label_files(path, parts, arrays, *, force=False):
-    """Write a folder of Parquet files named and ordered as those of the input.
+def write_label_files(
+    path: PathName,
+    parts: Sequence[tuple[str, int]],
+    labels: Iterable[np.ndarray],
+    *,
+    force: bool = False,
+) -> None:
+    """Write a directory of Parquet files named and ordered as those of the input.
 
     Each has the columns ``row``, the number of the row in its file, and ``cluster``. The
-    folder appears when it is complete.
+    directory appears when it is complete.
 
     Parameters
     ----------
     path : str or path-like
-        The folder.
+        The directory.
     parts : sequence of (str, int)
         Name and number of rows of every file.
-    arrays : iterator of ndarray
+    labels : iterable of ndarray
         Labels of all rows in order, cut anywhere.
     force : bool
-        Whether an existing folder may be replaced.
+        Whether an existing directory may be replaced.
     """
     check_names([name for name, _ in parts])
     check_folder(path, force=force)
-    path = Path(os.path.realpath(path))  # a link stays a link
-    partial = path.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
+    target = Path(os.path.realpath(path))  # a link stays a link
+    partial = target.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
     try:
         partial.mkdir()
-        _write_files(partial, parts, _Pieces(arrays))
-        check_folder(path, force=force)  # it may have appeared in the meantime
-        _put_in_place(partial, path)
+        _write_files(partial, parts, iter(labels))
+        check_folder(target, force=force)  # it may have appeared in the meantime
+        _put_in_place(partial, target)
     finally:
         if partial.exists():
             shutil.rmtree(partial)
 
 
-def _put_in_place(partial, path):
-    """Give a folder its name; what was there under this name is deleted afterwards."""
+def _put_in_place(partial: Path, path: Path) -> None:
+    """Rename a directory; one that had the name before is deleted afterwards."""
     if not path.exists():
         partial.rename(path)
         return
@@ -86,52 +85,41 @@ def _put_in_place(partial, path):
     shutil.rmtree(old)
 
 
-def _write_files(folder, parts, pieces):
+def _write_files(
+    directory: Path, parts: Sequence[tuple[str, int]], labels: Iterator[np.ndarray]
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema(list(zip(COLUMNS, (pa.int64(), pa.int32()), strict=True)))
+    rest = np.empty(0, dtype=np.int32)
     for name, n_rows in parts:
-        target = folder / name
+        target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
             with pq.ParquetWriter(file, schema) as writer:
                 row = 0
-                for labels in pieces.take(n_rows):
-                    numbers = np.arange(row, row + len(labels))
-                    writer.write_table(pa.table([numbers, labels], schema=schema))
-                    row += len(labels)
+                while row < n_rows:
+                    if len(rest) == 0:
+                        rest = next(labels)
+                    piece, rest = np.split(rest, [n_rows - row])
+                    numbers = np.arange(row, row + len(piece))
+                    writer.write_table(pa.table([numbers, piece], schema=schema))
+                    row += len(piece)
             file.flush()
             os.fsync(file.fileno())
 
 
-class _Pieces:
-    """A sequence of arrays, cut anew."""
+def check_folder(path: PathName, *, force: bool = False) -> None:
+    """Raise an error for a directory that could not be written later.
 
-    def __init__(self, arrays):
-        self.arrays = arrays
-        self.rest = np.empty(0, dtype=np.int32)
-
-    def take(self, n):
-        """Yield arrays of n elements together."""
-        while n:
-            if len(self.rest) == 0:
-                self.rest = next(self.arrays)
-            own, self.rest = self.rest[:n], self.rest[n:]
-            n -= len(own)
-            yield own
-
-
-def check_folder(path, *, force=False):
-    """Refuse a folder that could not be written later.
-
-    Only a folder of label files is ever replaced.
+    Only a directory of label files is ever replaced.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
-        raise FileExistsError(f"{path} is a file, expected the name of a folder to write.")
+        raise FileExistsError(f"{path} is a file, expected the name of a directory to write.")
     if path.is_symlink() and not path.exists():
-        raise FileExistsError(f"{path} is a link to nowhere, expected the name of a folder.")
+        raise FileExistsError(f"{path} is a broken link, expected the name of a directory.")
     if path.exists() and any(path.iterdir()):
         if not force:
             raise FileExistsError(f"{path} exists already. Use force=True to replace it.")
@@ -139,60 +127,44 @@ def check_folder(path, *, force=False):
             if not item.is_dir() and not _is_label_file(item):
                 raise FileExistsError(
                     f"{path} has files that are no labels ({item.relative_to(path)}): it is not "
-                    "replaced. Give the name of another folder."
+                    "replaced. Give the name of another directory."
                 )
     parent = path.resolve().parent
     if not parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: the folder {parent} does not exist.")
+        raise FileNotFoundError(f"{path} cannot be written: the directory {parent} does not exist.")
 
 
-def _is_label_file(path):
+def _is_label_file(path: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if path.suffix != ".parquet":
-        return False
     try:
-        return pq.read_schema(path).names == COLUMNS
+        return path.suffix == ".parquet" and pq.read_schema(path).names == COLUMNS
     except (pa.ArrowException, OSError):
         return False
 
 
-def names_of_files(paths):
-    """Names of label files for input files: their paths below what they have in common.
-
-    They all end in ``.parquet``, whatever the input files were.
-    """
+def names_of_files(paths: Sequence[str]) -> list[str]:
+    """Names of label files: paths below the common directory, all ending in ``.parquet``."""
     names = paths_below(paths)
     return [name if name.endswith(".parquet") else f"{name}.parquet" for name in names]
 
 
-def paths_below(paths):
-    """Paths below the folder that they have in common."""
+def paths_below(paths: Sequence[str]) -> list[str]:
+    """Paths below their common directory."""
     paths = [posixpath.normpath(path) for path in paths]
     root = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     return [posixpath.relpath(path, root) if root else path for path in paths]
 
 
-def check_names(names):
-    """Refuse label files of which one would take the place of another."""
-    seen = set()
+def check_names(names: Sequence[str]) -> None:
+    """Raise an error for label files of which one would take the place of another."""
+    taken = Counter(names)
     for name in names:
-        if name in seen:
-            raise ValueError(
-                f"Two files of the input would have their labels in {name}: label files are named "
-                f"after the input's, and end in .parquet. Rename the file {_stem(name)!r}."
-            )
-        seen.add(name)
-    for name in names:
-        for folder in map(str, PurePosixPath(name).parents):
-            if folder in seen:
+        for path in (name, *map(str, PurePosixPath(name).parents)):
+            if taken[path] > (path == name):
                 raise ValueError(
-                    f"The labels of one file of the input would be in {folder}, which is the "
-                    f"folder of {name}: label files are named after the input's, and end in "
-                    f".parquet. Rename the file {_stem(folder)!r}."
+                    f"Two files of the input would have their labels in {path}: label files are "
+                    "named after the input's, and end in .parquet. Rename the file "
+                    f"{path.removesuffix('.parquet')!r}."
                 )
-
-
-def _stem(name):
-    return name.removesuffix(".parquet")

@@ -1,20 +1,31 @@
-"""Rows in memory, swept block by block by a pool of threads."""
+"""Rows in memory, swept block by block by a pool of threads; equal rows can be merged."""
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 
+from fairanchor._kernels import _distinct as kernels
 from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._shared_state import one_blas_thread
 
 BLOCK_ROWS = 8192
 # Seconds of work that are not worth threads.
 SHORT_WORK = 1e-3
+# Rows from which the share of distinct ones is estimated.
+ESTIMATE_ROWS = 2**15
+# More distinct rows than this share of all save less than finding them takes.
+LARGEST_SHARE = 0.85
+PART_BITS = 6
+
+#: Labels of the copies of a row that is split: row to pairs of (cluster, number of copies).
+Split = dict[int, list[tuple[int, float]]]
 
 
 @dataclass(frozen=True)
@@ -27,18 +38,16 @@ class Block:
     start: int
     stop: int
 
-    def parts(self, n_rows):
-        """The same rows, so many at a time."""
+    def parts(self, n_rows: int) -> Iterator["Block"]:
+        """The same rows, ``n_rows`` at a time."""
         for start in range(0, len(self.X), n_rows):
             yield self.part(start, min(start + n_rows, len(self.X)))
 
-    def part(self, start, stop):
+    def part(self, start: int, stop: int) -> "Block":
         """Some of the rows, counted from the first."""
-        own = slice(start, stop)
-        return Block(
-            self.X[own], self.group_codes[own], self.weights[own], self.start + start,
-            self.start + stop,
-        )  # fmt: skip
+        span = slice(start, stop)
+        codes, weights = self.group_codes[span], self.weights[span]
+        return Block(self.X[span], codes, weights, self.start + start, self.start + stop)
 
 
 class MemoryRows:
@@ -57,7 +66,16 @@ class MemoryRows:
         Threads of a sweep, as in joblib. The result does not depend on it.
     """
 
-    def __init__(self, X, group_codes, n_groups, *, weights=None, copies=False, n_jobs=None):
+    def __init__(
+        self,
+        X: np.ndarray,
+        group_codes: np.ndarray,
+        n_groups: int,
+        *,
+        weights: np.ndarray | None = None,
+        copies: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
         self.X = X
         self.group_codes = group_codes
         self.is_weighted = weights is not None and not copies
@@ -70,73 +88,56 @@ class MemoryRows:
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
 
     @property
-    def total(self):
+    def total(self) -> float:
         """Weight of all rows: their number, where they have no weights."""
         return self.group_sizes.sum()
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of the table."""
-        return self.X.nbytes + self.group_codes.nbytes + self.weights.nbytes
+        arrays = (self.X, self.group_codes, self.weights, self.group_sizes)
+        return sum(array.nbytes for array in arrays)
 
-    def map(self, kernel, outputs):
+    @cached_property
+    def members(self) -> list[np.ndarray]:
+        """Increasing row numbers of each group."""
+        return split_by_code(self.group_codes, self.n_groups)
+
+    def map(self, kernel: Callable, outputs: Sequence[np.ndarray]) -> None:
         """Call ``kernel(block, *views)``, where the views are each output's rows of the block."""
 
-        def run(block):
+        def run(block: Block) -> None:
             kernel(block, *[output[block.start : block.stop] for output in outputs])
 
         for _ in self.sweep(run):
             pass
 
-    def map_to_table(self, write, n_columns):
+    def map_to_table(self, write: Callable, n_columns: int) -> np.ndarray:
         """Table that ``write(block, out)`` fills block by block."""
         table = np.empty((self.n_rows, n_columns))
-
         self.map(write, [table])
         return table
 
-    def sum(self, kernel, title=None):
+    def sum(self, kernel: Callable, title: str | None = None) -> list[np.ndarray]:
         """Sum the tuples of small arrays that ``kernel(block)`` returns, in block order.
 
         The title names the pass where passes are reported.
         """
-        total = None
-        for tables in self.sweep(kernel):
-            if total is None:
-                total = [np.array(table, dtype=np.float64) for table in tables]
-            else:
-                for accumulated, table in zip(total, tables, strict=True):
-                    accumulated += table
-        return total
+        return added(self.sweep(kernel))
 
-    @cached_property
-    def members(self):
-        """The rows of each group, increasing: a list of index arrays."""
-        return split_by_code(self.group_codes, self.n_groups)
-
-    def largest(self, kernel, title=None):
+    def largest(self, kernel: Callable, title: str | None = None) -> float:
         """Largest of the numbers that ``kernel(block)`` returns."""
         return max(self.sweep(kernel))
 
-    def merged(self):
+    def merged(self) -> "MemoryRows":
         """The same rows with equal ones merged, or these if few are equal."""
-        from fairanchor.rows._distinct import distinct_rows  # which imports this module
-
         return distinct_rows(self)
 
-    def in_chunks(self):
-        """The same rows as `MemoryChunks`, or these if they fit in one chunk."""
-        from fairanchor.rows import _chunks  # which imports this module
-
-        if self.n_rows <= _chunks.CHUNK_ROWS:
-            return self
-        return _chunks.MemoryChunks(self, _chunks.CHUNK_ROWS)
-
-    def blocks(self):
+    def blocks(self) -> Iterator[Block]:
         """All blocks in row order."""
         return map(self._block, range(0, self.n_rows, self.block_rows))
 
-    def subset(self, indices, *, threaded=True):
+    def subset(self, indices: np.ndarray, *, threaded: bool = True) -> "MemoryRows":
         """The rows at ``indices``, as rows of their own, swept by as many threads or by one."""
         has_weights = self.is_weighted or self.has_copies
         return MemoryRows(
@@ -148,44 +149,55 @@ class MemoryRows:
             n_jobs=self.n_jobs if threaded else 1,
         )
 
-    def take(self, indices, title=None):
+    def take(self, indices: np.ndarray, title: str | None = None) -> "MemoryRows":
         """`subset`, under the name that rows in chunks have for it."""
         return self.subset(indices)
 
-    def spread(self, labels, split):
+    def spread(self, labels: np.ndarray, split: Split) -> np.ndarray:
         """Labels of the table's rows from those of these rows, which are the same."""
         return labels
 
-    def with_features(self, X):
+    def with_features(self, X: np.ndarray) -> "MemoryRows":
         """The same rows with other features; weights are shared."""
-        has_weights = self.is_weighted or self.has_copies
+        weights = self.weights if self.is_weighted or self.has_copies else None
         rows = MemoryRows(
-            X, self.group_codes, self.n_groups, weights=self.weights if has_weights else None,
-            copies=self.has_copies, n_jobs=self.n_jobs,
+            X, self.group_codes, self.n_groups, weights=weights, copies=self.has_copies,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
         rows.weights = self.weights
         return rows
 
-    def weighted(self, weights):
+    def weighted(self, weights: np.ndarray) -> "MemoryRows":
         """The same rows with other weights."""
         return MemoryRows(
             self.X, self.group_codes, self.n_groups, weights=weights, n_jobs=self.n_jobs
         )
 
-    def _block(self, start):
-        stop = min(start + self.block_rows, self.n_rows)
-        span = slice(start, stop)
-        return Block(self.X[span], self.group_codes[span], self.weights[span], start, stop)
-
-    def sweep(self, function):
+    def sweep(self, function: Callable) -> Iterator[Any]:
         """Yield ``function(block)`` of all blocks, in row order."""
         starts = range(0, self.n_rows, self.block_rows)
         return map_in_threads(lambda start: function(self._block(start)), starts, self.n_jobs)
 
+    def _block(self, start: int) -> Block:
+        stop = min(start + self.block_rows, self.n_rows)
+        span = slice(start, stop)
+        return Block(self.X[span], self.group_codes[span], self.weights[span], start, stop)
 
-def map_in_threads(function, items, n_jobs):
+
+def added(results: Iterable[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """Sums of tuples of small arrays, in their order."""
+    results = iter(results)
+    total = [np.array(table, dtype=np.float64) for table in next(results)]
+    for tables in results:
+        for accumulated, table in zip(total, tables, strict=True):
+            accumulated += table
+    return total
+
+
+def map_in_threads(function: Callable, items: Sequence, n_jobs: int | None) -> Iterator[Any]:
     """Yield ``function(item)`` for every item, in their order, computed by ``n_jobs`` threads."""
-    n_threads = min(_number_of_threads(n_jobs), len(items))
+    with parallel_config(backend="threading"):  # for processes it warns in a worker of a cluster
+        n_threads = min(effective_n_jobs(n_jobs), len(items))
     # One BLAS thread: the items are the parallelism, and a product's bits must not
     # depend on how many threads share it.
     with one_blas_thread():
@@ -201,7 +213,7 @@ def map_in_threads(function, items, n_jobs):
         else:
             return
         with ThreadPoolExecutor(n_threads) as pool:
-            pending = deque()
+            pending: deque[Future] = deque()
             for item in rest:
                 pending.append(pool.submit(function, item))
                 if len(pending) > 4 * n_threads:
@@ -210,7 +222,98 @@ def map_in_threads(function, items, n_jobs):
                 yield pending.popleft().result()
 
 
-def _number_of_threads(n_jobs):
-    """As in joblib, for threads: for processes it would warn in a worker of a cluster."""
-    with parallel_config(backend="threading"):
-        return effective_n_jobs(n_jobs)
+# Tables of people are full of equal rows: a program that works row by row needs one of them only,
+# with their number as weight.
+
+
+class DistinctRows(MemoryRows):
+    """The distinct rows of a table, weighing as much as their copies.
+
+    Attributes
+    ----------
+    first : ndarray of shape (n_rows,)
+        Where in the table each distinct row occurs first; increasing.
+    place : ndarray of shape (n_table_rows,), dtype int32
+        The distinct row that each row of the table equals.
+    """
+
+    def __init__(self, rows: MemoryRows, first: np.ndarray, place: np.ndarray) -> None:
+        super().__init__(
+            np.ascontiguousarray(rows.X[first]),
+            rows.group_codes[first],
+            rows.n_groups,
+            weights=np.bincount(place, minlength=len(first)).astype(np.float64),
+            copies=True,
+            n_jobs=rows.n_jobs,
+        )
+        self.first = first
+        self.place = place
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the distinct rows, and of where they are."""
+        return super().nbytes + self.first.nbytes + self.place.nbytes
+
+    def spread(self, labels: np.ndarray, split: Split) -> np.ndarray:
+        """Labels of the table's rows; the copies of a split row take turns in row order."""
+        spread = labels[self.place]
+        if not split:
+            return spread
+        copies = np.flatnonzero(np.isin(self.place, list(split)))
+        copies = copies[np.argsort(self.place[copies], kind="stable")]
+        turns: list[int] = []
+        for row in sorted(split):
+            for cluster, number in sorted(split[row]):
+                turns += [cluster] * round(number)
+        spread[copies] = turns
+        return spread
+
+
+def distinct_rows(rows: MemoryRows) -> MemoryRows:
+    """The distinct rows of a table as `DistinctRows`, or the table itself if few rows are equal.
+
+    Rows are equal if their group and all features are. Rows with weights are left alone:
+    two of them cannot share one label's rounding.
+    """
+    if rows.is_weighted or rows.n_rows < 2:
+        return rows
+    hashes = np.empty(rows.n_rows, dtype=np.uint64)
+
+    def write(block: Block, out: np.ndarray) -> None:
+        bits = np.asarray(block.X, dtype=np.float64).view(np.uint64)
+        kernels.hash_rows(bits, block.group_codes, out)
+
+    rows.map(write, [hashes])
+    if _distinct_share(hashes) > LARGEST_SHARE:
+        return rows
+    first = _first_equal(rows, hashes)
+    is_first = first == np.arange(rows.n_rows)
+    if np.count_nonzero(is_first) > LARGEST_SHARE * rows.n_rows:
+        return rows
+    number = np.cumsum(is_first, dtype=np.int32)
+    number -= 1
+    return DistinctRows(rows, np.flatnonzero(is_first), number[first])
+
+
+def _distinct_share(hashes: np.ndarray) -> float:
+    """Share of distinct rows, from those whose hash is small: copies are all in or all out."""
+    share = min(1.0, ESTIMATE_ROWS / len(hashes))
+    sample = hashes[hashes <= np.uint64(share * (2**64 - 1025))]
+    return len(np.unique(sample)) / len(sample) if len(sample) else 1.0
+
+
+def _first_equal(rows: MemoryRows, hashes: np.ndarray) -> np.ndarray:
+    """For every row an earlier row that equals it, or itself; the first one, but for collisions."""
+    parts = split_by_code((hashes >> np.uint64(64 - PART_BITS)).astype(np.int64), 2**PART_BITS)
+    first = np.empty(rows.n_rows, dtype=np.int64)
+
+    def find(members: np.ndarray) -> None:
+        kernels.first_equal_hashes(hashes, members, first)
+
+    for _ in map_in_threads(find, parts, rows.n_jobs):
+        pass
+    # A row whose first row is changed here is first for no other, so threads do not conflict.
+    rows.map(
+        lambda block: kernels.confirm(rows.X, rows.group_codes, block.start, block.stop, first), []
+    )
+    return first

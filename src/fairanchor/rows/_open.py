@@ -1,30 +1,12 @@
-"""From what users hand to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
+"""From what users pass to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fairanchor._utils._scaling import scale_of_largest
-from fairanchor.rows import _chunks
-from fairanchor.rows._stream import ChunkLoader, GroupEncoder, StreamedRows, read_ahead
-from fairanchor.rows._survey import merge_surveys, survey_rows
-
-
-@dataclass(frozen=True)
-class OpenedRows:
-    """Rows that are elsewhere, ready to be swept.
-
-    Attributes
-    ----------
-    rows : ChunkedRows
-    groups : Groups
-        Without codes.
-    scale : float
-        What the features were multiplied by.
-    """
-
-    rows: object
-    groups: object
-    scale: float
+from fairanchor.groups._columns import text_names
+from fairanchor.rows._chunks import Chunk, StreamedRows, read_ahead
+from fairanchor.rows._raw_rows import OpenedRows, RawRows, Survey, merge_surveys
 
 
 @dataclass(frozen=True)
@@ -39,31 +21,85 @@ class FileTable:
     client : distributed.Client or None
         Of a cluster whose workers read the files; by default this process does.
     checkpoint : callable or None
-        Given what tells the run from others (`identity_of_run`), gives its `Journal`.
+        Given the identity of the run (`identity_of_run`), returns its `Checkpoint`.
     progress : callable or None
-        Called with a pass's title, the number of chunks done, and of all.
+        Called with a pass's title, the number of finished chunks, and of all.
     """
 
-    dataset: object
-    features: object = None
-    client: object = None
-    checkpoint: object = None
-    progress: object = None
+    dataset: Any
+    features: Any = None
+    client: Any = None
+    checkpoint: Callable | None = None
+    progress: Callable | None = None
 
-    def source(self, sensitive_features):
-        """The rows of the table."""
-        from fairanchor.rows._row_files import RowFiles
+    def source(self, sensitive_features: Any) -> "FileTable":
+        """The same table with `RowFiles` for a dataset, whose rows can be read."""
+        from fairanchor.rows._row_files import RowFiles  # loads pyarrow
 
-        files = self.dataset
-        if not isinstance(files, RowFiles):
-            files = RowFiles.of(files, self.features, column_names(sensitive_features))
-        source = FileSource(files) if self.client is None else FilesOnDaskSource(files, self.client)
-        source.checkpoint, source.progress = self.checkpoint, self.progress
-        return source
+        if isinstance(self.dataset, RowFiles):
+            return self
+        names = column_names(sensitive_features)
+        return replace(self, dataset=RowFiles.of(self.dataset, self.features, names))
+
+    @property
+    def n_rows(self) -> int:
+        return self.dataset.n_rows
+
+    @property
+    def feature_names(self) -> list[str]:
+        return self.dataset.feature_names
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Identifies the rows."""
+        return self.dataset.fingerprint()
+
+    def read(self, missing: str) -> RawRows:
+        """All rows, if they are few."""
+        return RawRows(*self.dataset.read(0, self.n_rows, missing))
+
+    def open(
+        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
+    ) -> OpenedRows:
+        """Read all rows once, for their groups and the range of their numbers.
+
+        ``missing`` is "error" or "own_group": how missing groups are treated. ``n_clusters`` is
+        the number of costs per row for which a cluster reserves memory.
+        """
+        files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
+        n_features = len(self.feature_names)
+        if self.client is not None:
+            from fairanchor.rows._dask import check_versions, open_raw, read_files
+
+            check_versions(self.client)
+            raw = read_files(self.client, files, chunk_rows, missing)
+            opened = open_raw(
+                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress
+            )
+            opened.rows.parts = files.parts
+            return opened
+
+        def read(number: int, missing: str = "own_group") -> tuple[int, RawRows]:
+            start = number * chunk_rows
+            return start, RawRows(*files.read(start, min(start + chunk_rows, self.n_rows), missing))
+
+        def survey(number: int) -> Survey:
+            start, raw = read(number, missing)
+            return raw.survey(start)
+
+        def load(number: int) -> Chunk:
+            start, raw = read(number)
+            return raw.coded(number, start, names, scale, n_jobs)
+
+        surveys = read_ahead(survey, n_chunks)
+        groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
+        names = tuple(groups.names)
+        rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
+        rows.parts = files.parts
+        return OpenedRows(rows, groups, scale)
 
 
-def kind_of(X):
-    """``"files"``, ``"dask"``, or None for what is in memory."""
+def kind_of(X: Any) -> str | None:
+    """``"files"``, ``"dask"``, or None for rows in memory."""
     module = type(X).__module__
     if isinstance(X, FileTable) or (
         module.startswith("pyarrow") and type(X).__name__.endswith("Dataset")
@@ -72,17 +108,19 @@ def kind_of(X):
     return "dask" if module.startswith("dask") else None
 
 
-def source_of(X, sensitive_features):
-    """The rows behind X: `FileSource`, `FilesOnDaskSource` or `CollectionSource`."""
+def source_of(X: Any, sensitive_features: Any) -> Any:
+    """The rows behind X: a `FileTable` or a `CollectionSource`."""
     if kind_of(X) == "files":
         table = X if isinstance(X, FileTable) else FileTable(X)
         return table.source(sensitive_features)
-    from fairanchor.rows._collections import CollectionSource
+    from fairanchor.rows._dask import CollectionSource  # loads dask
 
+    if hasattr(X, "columns"):
+        sensitive_features = column_names(sensitive_features)
     return CollectionSource.of(X, sensitive_features)
 
 
-def column_names(sensitive_features):
+def column_names(sensitive_features: Any) -> list[str]:
     """Names of the sensitive columns."""
     if sensitive_features is None:
         return []
@@ -97,100 +135,10 @@ def column_names(sensitive_features):
     return list(sensitive_features)
 
 
-class FileSource:
-    """Files that this process reads, a chunk at a time.
-
-    Parameters
-    ----------
-    files : RowFiles
-    """
-
-    checkpoint = None
-    progress = None
-
-    def __init__(self, files):
-        self.files = files
-        self.n_rows = files.n_rows
-        self.feature_names = files.feature_names
-
-    def read(self, missing):
-        """All rows, if they are few: features, and the sensitive columns."""
-        return self.files.read(0, self.n_rows, missing)
-
-    def fingerprint(self):
-        """What tells these rows from others."""
-        return self.files.fingerprint()
-
-    def open(self, missing, n_jobs, n_clusters):
-        """Look at all rows once.
-
-        Parameters
-        ----------
-        missing : {"error", "own_group"}
-            What missing groups mean.
-        n_jobs : int or None
-        n_clusters : int
-            For which whoever keeps rows keeps scores as well.
-
-        Returns
-        -------
-        opened : OpenedRows
-        """
-        chunk_rows = _chunks.CHUNK_ROWS
-        n_chunks = -(-self.n_rows // chunk_rows)
-        look = partial(_survey_files, self.files, chunk_rows, missing)
-        surveys = []
-        for survey in read_ahead(look, n_chunks):
-            surveys.append(survey)
-            if self.progress is not None:
-                self.progress("first look", len(surveys), n_chunks)
-        groups, sizes, largest = merge_surveys(surveys)
-        scale = scale_of_largest(largest)
-        encoder = GroupEncoder(tuple(groups.names))
-        loader = ChunkLoader(self.files, encoder, scale, chunk_rows, n_jobs)
-        rows = StreamedRows(loader, sizes)
-        rows.parts = self.files.parts
-        return OpenedRows(rows, groups, scale)
-
-
-def _survey_files(files, chunk_rows, missing, number):
-    start = number * chunk_rows
-    X, columns = files.read(start, min(start + chunk_rows, files.n_rows), missing)
-    return survey_rows(X, columns, start)
-
-
-class FilesOnDaskSource(FileSource):
-    """Files that the workers of a cluster read and keep.
-
-    Parameters
-    ----------
-    files : RowFiles
-    client : distributed.Client
-    """
-
-    def __init__(self, files, client):
-        super().__init__(files)
-        self.client = client
-
-    def open(self, missing, n_jobs, n_clusters):
-        from fairanchor.rows._dask import check_versions, load_files
-
-        check_versions(self.client)
-        raw = load_files(self.client, self.files, _chunks.CHUNK_ROWS, missing)
-        asked = (len(self.feature_names), n_clusters, n_jobs)
-        opened = open_raw(self.client, raw, *asked, self.progress)
-        opened.rows.parts = self.files.parts
-        return opened
-
-
-def open_raw(client, raw, n_features, n_clusters, n_jobs, progress=None):
-    """Rows on a cluster from futures of `RawRows`."""
-    from fairanchor.rows._dask import DaskRows, survey_chunks, with_codes
-
-    chunk_rows = _chunks.CHUNK_ROWS
-    groups, sizes, largest = merge_surveys(survey_chunks(client, raw, chunk_rows, progress))
-    scale = scale_of_largest(largest)
-    encoder = GroupEncoder(tuple(groups.names))
-    chunks = with_codes(client, raw, encoder, scale, chunk_rows, n_clusters)
-    rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
-    return OpenedRows(rows, groups, scale)
+def sensitive_names(X: Any, sensitive_features: Any) -> list[str] | None:
+    """Names of the sensitive columns as ``fit`` gets them; None where they have none."""
+    kind = kind_of(X)
+    if kind == "files" or (kind == "dask" and hasattr(X, "columns")):
+        names = column_names(sensitive_features)
+        return names if names and len(set(names)) == len(names) else None
+    return text_names(sensitive_features)

@@ -1,29 +1,133 @@
-"""Parquet and Arrow files as one long table: which rows are where, and reading some of them.
+"""Parquet and Arrow files as one long table.
 
-Rows are numbered through all files, in the order of the dataset's files. Nothing is read but
-footers, until a span of rows is asked for.
+Rows are numbered through all files, in the order of the dataset's files. Only footers are read,
+until a span of rows is requested.
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as types
+from pyarrow.fs import FileType
 
 from fairanchor.rows._columns import (
     MISSING_ADVICE,
-    check_columns,
     check_finite,
     check_groups_known,
     joined,
+    kind_of_names,
     numbers_of,
     plain,
 )
-from fairanchor.rows._footers import Footers, one_line, stamp_of
 from fairanchor.rows._label_files import names_of_files, paths_below
 
-# Rows decoded at a time: what a reader holds besides the span that was asked for.
+KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
+# Rows decoded at a time: what a reader holds besides the requested span.
 BATCH_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """One file.
+
+    Attributes
+    ----------
+    path : str
+        In the file system of the dataset.
+    kind : {"parquet", "ipc"}
+    pieces : ndarray of int
+        Rows of each row group or record batch.
+    stamp : tuple of int
+        Size in bytes and time of the last change, when its footer was read.
+    """
+
+    path: str
+    kind: str
+    pieces: np.ndarray
+    stamp: tuple[int, int]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.pieces.sum())
+
+
+@dataclass(frozen=True)
+class Footers:
+    """The footers of a dataset's files: a `RowFile` and a schema for each."""
+
+    dataset: Any
+    opened: list[tuple[RowFile, pa.Schema]]
+
+    @classmethod
+    def of(cls, dataset: Any) -> "Footers":
+        """Read the footers of all files of a ``pyarrow.dataset.FileSystemDataset``."""
+        kind = _kind_of(dataset)
+        if getattr(dataset, "_scan_options", None):
+            raise ValueError(
+                "The dataset has a filter, expected one without: rows are found by their number in "
+                "their file. Write the rows that are wanted to files of their own "
+                "(pyarrow.dataset.write_dataset)."
+            )
+        opened = [_read_footer(dataset.filesystem, path, kind) for path in dataset.files]
+        if not opened:
+            raise ValueError("The dataset has no files, expected at least one with rows.")
+        return cls(dataset, opened)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns: the dataset's schema is that of its first file only."""
+        return list(dict.fromkeys(name for _, schema in self.opened for name in schema.names))
+
+    def check_columns(
+        self, features: Sequence[str], sensitive: Sequence[str], *, numbers: bool
+    ) -> None:
+        """Raise an error for a column that a file lacks, or whose type differs between files."""
+        kinds: dict[str, tuple] = {}
+        for file, schema in self.opened:
+            for name in (*features, *sensitive):
+                places = schema.get_all_field_indices(name)
+                if len(places) != 1:
+                    problem = f"is there {len(places)} times" if places else "is missing"
+                    raise ValueError(
+                        f"The column {name!r} {problem} in {file.path}, expected once in every "
+                        "file."
+                    )
+                type_ = schema.field(places[0]).type
+                if types.is_dictionary(type_):
+                    type_ = type_.value_type
+                is_number = types.is_integer(type_) or types.is_floating(type_)
+                if numbers and name in features and not (is_number or types.is_boolean(type_)):
+                    raise ValueError(
+                        f"The column {name!r} is of type {type_} in {file.path}, expected numbers. "
+                        "Name the columns that are features, or encode it as numbers."
+                    )
+                if types.is_null(type_):  # all values are missing, whatever they would be
+                    continue
+                kind, other, path = kinds.setdefault(name, (kind_of_names(type_), type_, file.path))
+                if name in sensitive and kind != kind_of_names(type_):
+                    raise ValueError(
+                        f"The column {name!r} is of type {type_} in {file.path}, but of type "
+                        f"{other} in {path}: their groups would not be the same."
+                    )
+
+    def check_names(self) -> None:
+        """Raise an error for columns in directory names, and for files that are there twice."""
+        elsewhere = [name for name in self.dataset.schema.names if name not in self.names]
+        if elsewhere:
+            raise ValueError(
+                f"The column {elsewhere[0]!r} is in the names of folders, not in the files: open "
+                "the dataset without partitioning, and write the column into the files if it is "
+                "needed."
+            )
+        for path, number in Counter(file.path for file, _ in self.opened).items():
+            if number > 1:
+                raise ValueError(f"{path} is in the dataset {number} times, expected once.")
 
 
 @dataclass(frozen=True)
@@ -35,33 +139,34 @@ class RowFiles:
     filesystem : pyarrow.fs.FileSystem
     files : tuple of RowFile
     features, sensitive : tuple of str
-        Columns that are read: what features are made of, and the names of groups.
+        Columns that are read.
     preprocessing : object or None
         ``rows_of(table)`` makes numbers of the features; without it they are numbers.
     missing_advice : str
-        What makes a group of rows without one, where the user can say it.
+        How the user makes rows without a group a group of their own.
     """
 
-    filesystem: object
-    files: tuple
-    features: tuple
-    sensitive: tuple
-    preprocessing: object = None
+    filesystem: Any
+    files: tuple[RowFile, ...]
+    features: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    preprocessing: Any = None
     missing_advice: str = MISSING_ADVICE
+    batch_rows: int = BATCH_ROWS
 
     @classmethod
-    def of(cls, dataset, features, sensitive, *, numbers=True):
-        """The rows of a ``pyarrow.dataset.FileSystemDataset``.
+    def of(
+        cls,
+        dataset: Any,
+        features: Sequence[str] | None,
+        sensitive: Sequence[str],
+        *,
+        numbers: bool = True,
+    ) -> "RowFiles":
+        """The rows of a dataset, or of its `Footers`.
 
-        Parameters
-        ----------
-        dataset : pyarrow.dataset.FileSystemDataset, or Footers
-            The latter if its files have been looked at before.
-        features : sequence of str, or None
-            By default all columns that are not sensitive.
-        sensitive : sequence of str
-        numbers : bool
-            Whether features have to be numbers.
+        By default all columns that are not sensitive are features. ``numbers`` states whether
+        they have to be numbers.
         """
         footers = dataset if isinstance(dataset, Footers) else Footers.of(dataset)
         names = footers.names
@@ -80,9 +185,9 @@ class RowFiles:
                 f"The dataset has no columns but those of sensitive_features ({', '.join(names)}), "
                 "expected at least one feature: there are no distances without."
             )
-        check_columns(footers.opened, features, sensitive, numbers=numbers)
+        footers.check_columns(features, sensitive, numbers=numbers)
+        footers.check_names()
         files = tuple(file for file, _ in footers.opened)
-        _check_names(footers.dataset, names, files)
         if not any(file.n_rows for file in files):
             raise ValueError(
                 f"The {len(files)} file(s) of the dataset have no rows ({files[0].path})."
@@ -90,134 +195,117 @@ class RowFiles:
         return cls(footers.dataset.filesystem, files, tuple(features), tuple(sensitive))
 
     @cached_property
-    def starts(self):
+    def starts(self) -> np.ndarray:
         """Number of each file's first row, and the number of all rows."""
         return np.cumsum([0, *(file.n_rows for file in self.files)])
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return int(self.starts[-1])
 
     @property
-    def feature_names(self):
-        """Names of the features that come out."""
-        if self.preprocessing is None:
-            return list(self.features)
-        return self.preprocessing.feature_names
+    def feature_names(self) -> list[str]:
+        """Names of the features after preprocessing."""
+        made = self.preprocessing
+        return list(self.features) if made is None else made.feature_names
 
     @property
-    def parts(self):
+    def parts(self) -> list[tuple[str, int]]:
         """Name and number of rows of the label files."""
         names = names_of_files([file.path for file in self.files])
         return [(name, file.n_rows) for name, file in zip(names, self.files, strict=True)]
 
-    def around(self, start, stop):
-        """A table of those files only that have rows of a span, and the span in it.
-
-        Returns
-        -------
-        files : RowFiles
-        start, stop : int
-        """
+    def around(self, start: int, stop: int) -> tuple["RowFiles", int, int]:
+        """A table of those files only that have rows of a span, and the span in it."""
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         last = int(np.searchsorted(self.starts, stop, side="left"))
         begin = int(self.starts[first])
         return replace(self, files=self.files[first:last]), start - begin, stop - begin
 
-    def fingerprint(self):
-        """What tells this table from another: names, sizes and times of its files, and columns.
+    def fingerprint(self) -> dict[str, Any]:
+        """Identifies the table by names, sizes and times of its files, and by its columns.
 
-        Names are those below the files' common folder, however its path is written.
+        Names are those below the files' common directory, however its path is written.
         """
         names = paths_below([file.path for file in self.files])
         files = {
-            name: {"rows": file.n_rows, "bytes": file.size, "modified": file.modified}
+            name: {"rows": file.n_rows, "bytes": file.stamp[0], "modified": file.stamp[1]}
             for name, file in zip(names, self.files, strict=True)
         }
         made = None if self.preprocessing is None else self.preprocessing.to_json()
         columns = {"features": self.features, "sensitive_features": self.sensitive}
         return {"files": files, **columns, "preprocessing": made}
 
-    def read(self, start, stop, missing="own_group"):
-        """Rows of a span.
+    def read(
+        self, start: int, stop: int, missing: str = "own_group"
+    ) -> tuple[np.ndarray, list[pa.ChunkedArray]]:
+        """Features (float64, finite) and sensitive columns of a span of rows.
 
-        Parameters
-        ----------
-        start, stop : int
-        missing : {"error", "own_group"}
-            What missing groups mean.
-
-        Returns
-        -------
-        X : ndarray of shape (stop - start, n_features), float64
-            Finite numbers.
-        names : list of pyarrow.ChunkedArray
-            The sensitive columns.
+        ``missing`` is "error" or "own_group": how missing groups are treated.
         """
         X = np.empty((stop - start, len(self.feature_names)))
-        names = [[] for _ in self.sensitive]
+        columns: list[list] = [[] for _ in self.sensitive]
         place = 0
         for file, batch, row in self._batches(start, stop):
             self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
-            for values, name in zip(names, self.sensitive, strict=True):
+            for values, name in zip(columns, self.sensitive, strict=True):
                 values.append(plain(batch.column(name)))
                 if missing == "error":
                     check_groups_known(values[-1], name, file.path, row, self.missing_advice)
             place += batch.num_rows
-        return X, [joined(values) for values in names]
+        return X, [joined(values) for values in columns]
 
-    def tables(self, start, stop):
+    def tables(self, start: int, stop: int) -> Iterator[tuple[str, int, pa.Table]]:
         """Yield the columns of a span as they are in the files: (path, first row, table)."""
-        import pyarrow as pa
-
         for file, batch, row in self._batches(start, stop):
             yield file.path, row, pa.Table.from_batches([batch])
 
-    def _write_numbers(self, batch, out, file, row):
+    def _write_numbers(
+        self, batch: pa.RecordBatch, out: np.ndarray, file: RowFile, row: int
+    ) -> None:
         if self.preprocessing is None:
             for j, name in enumerate(self.features):
                 out[:, j] = numbers_of(batch.column(name), name, file.path, row)
             check_finite(out, self.features, file.path, row)
             return
-        import pyarrow as pa
-
         try:
             out[:] = self.preprocessing.rows_of(pa.Table.from_batches([batch]))
         except ValueError as error:
             raise ValueError(f"{file.path}, from row {row} on: {error}") from error
 
-    def _batches(self, start, stop):
+    def _batches(self, start: int, stop: int) -> Iterator[tuple[RowFile, pa.RecordBatch, int]]:
         """Yield (file, record batch, number of its first row in the file) for a span of rows."""
-        columns = [*dict.fromkeys([*self.features, *self.sensitive])]
-        first = int(np.searchsorted(self.starts, start, side="right")) - 1
-        for file, begin in zip(self.files[first:], self.starts[first:], strict=False):
-            if begin >= stop:
-                return
-            a, b = max(start - int(begin), 0), min(stop - int(begin), file.n_rows)
+        for file, begin in zip(self.files, self.starts.tolist(), strict=False):
+            a, b = max(start - begin, 0), min(stop - begin, file.n_rows)
             if a < b:
-                yield from self._file_batches(file, columns, a, b)
+                for batch, row in self._file_batches(file, a, b):
+                    yield file, batch, row
 
-    def _file_batches(self, file, columns, a, b):
-        import pyarrow as pa
-
-        self._check_unchanged(file)
+    def _file_batches(self, file: RowFile, a: int, b: int) -> Iterator[tuple]:
+        stamp = _stamp_of(self.filesystem, file.path)
+        if stamp != file.stamp:
+            raise ValueError(
+                f"{file.path} was changed since the run began ({file.stamp[0]:,} bytes then, "
+                f"{stamp[0]:,} now): every pass has to see the same rows. Start again."
+            )
+        columns = [*dict.fromkeys([*self.features, *self.sensitive])]
         edges = np.cumsum([0, *file.pieces])
         first = int(np.searchsorted(edges, a, side="right")) - 1
         last = int(np.searchsorted(edges, b, side="left"))
-        read = _READERS[file.kind]
+        read = _read_parquet if file.kind == "parquet" else _read_ipc
         row = int(edges[first])
         try:
             with self.filesystem.open_input_file(file.path) as source:
-                for batch in read(source, columns, range(first, last)):
+                for batch in read(source, columns, range(first, last), self.batch_rows):
                     skip, end = max(a - row, 0), min(b - row, batch.num_rows)
                     if skip < end:
-                        yield file, batch.slice(skip, end - skip), row + skip
+                        yield batch.slice(skip, end - skip), row + skip
                     row += batch.num_rows
                     if row >= b:
                         break
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{file.path} could not be read from row {row} on: {one_line(error)}. The file is "
+                f"{file.path} could not be read from row {row} on: {_one_line(error)}. The file is "
                 "damaged, or was changed while it was being read."
             ) from error
         if row < b:
@@ -225,46 +313,83 @@ class RowFiles:
                 f"{file.path} ended after row {row}, expected {file.n_rows} rows: it is damaged."
             )
 
-    def _check_unchanged(self, file):
-        size, modified = stamp_of(self.filesystem, file.path)
-        if (size, modified) != (file.size, file.modified):
-            raise ValueError(
-                f"{file.path} was changed since the run began ({file.size:,} bytes then, "
-                f"{size:,} now): every pass has to see the same rows. Start again."
-            )
 
-
-def _check_names(dataset, names, files):
-    """Refuse columns that are in the names of folders, and files that are there twice."""
-    elsewhere = [name for name in dataset.schema.names if name not in names]
-    if elsewhere:
-        raise ValueError(
-            f"The column {elsewhere[0]!r} is in the names of folders, not in the files: open the "
-            "dataset without partitioning, and write the column into the files if it is needed."
+def _kind_of(dataset: Any) -> str:
+    """``"parquet"`` or ``"ipc"``."""
+    advice = "Write it as Parquet once (pyarrow.dataset.write_dataset)."
+    if not hasattr(dataset, "files"):
+        name = type(dataset).__name__
+        advice = {
+            "InMemoryDataset": "Its rows are in memory already: give fit the features of "
+            "dataset.to_table(), and sensitive_features as values.",
+            "UnionDataset": "Open all files as one: pyarrow.dataset.dataset([path, ...]).",
+        }.get(name, advice)
+        raise TypeError(
+            f"The dataset is of type {name}, expected a FileSystemDataset of Parquet or Arrow IPC "
+            f"files. {advice}"
         )
-    for path, number in Counter(file.path for file in files).items():
-        if number > 1:
-            raise ValueError(f"{path} is in the dataset {number} times, expected once.")
+    format_ = dataset.format.default_extname
+    if format_ not in KINDS:
+        raise TypeError(
+            f"The dataset is of format {format_!r}, expected Parquet or Arrow IPC files: every "
+            f"pass reads some rows of some files, which text does not allow. {advice}"
+        )
+    return KINDS[format_]
 
 
-def _read_parquet(source, columns, pieces):
-    import pyarrow.parquet as pq
+def _stamp_of(filesystem: Any, path: str) -> tuple[int, int]:
+    """Size of a file in bytes, and the time of its last change."""
+    info = filesystem.get_file_info(path)
+    if info.type == FileType.NotFound:
+        raise ValueError(f"{path} does not exist any more.")
+    return int(info.size), int(info.mtime_ns or 0)
 
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _read_footer(filesystem: Any, path: str, kind: str) -> tuple[RowFile, pa.Schema]:
+    """A file and its schema."""
+    stamp = _stamp_of(filesystem, path)
+    footer: Callable = _parquet_footer if kind == "parquet" else _ipc_footer
+    try:
+        with filesystem.open_input_file(path) as source:
+            pieces, schema = footer(source)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} could not be opened as {kind}: {_one_line(error)}.") from error
+    return RowFile(path, kind, np.array(pieces, dtype=np.int64), stamp), schema
+
+
+def _parquet_footer(source: Any) -> tuple[list[int], pa.Schema]:
     file = pq.ParquetFile(source)
-    yield from file.iter_batches(
-        batch_size=BATCH_ROWS, row_groups=list(pieces), columns=columns, use_threads=True
+    groups = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+    return groups, file.schema_arrow
+
+
+def _ipc_footer(source: Any) -> tuple[list[int], pa.Schema]:
+    schema = pa.ipc.open_file(source).schema
+    if len(schema) == 0:
+        return [], schema
+    # pyarrow knows the rows of a batch only once the batch is read: read one column of it.
+    file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=[0]))
+    return [file.get_batch(k).num_rows for k in range(file.num_record_batches)], schema
+
+
+def _read_parquet(
+    source: Any, columns: list[str], pieces: range, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    yield from pq.ParquetFile(source).iter_batches(
+        batch_size=batch_rows, row_groups=list(pieces), columns=columns, use_threads=True
     )
 
 
-def _read_ipc(source, columns, pieces):
-    import pyarrow as pa
-
+def _read_ipc(
+    source: Any, columns: list[str], pieces: range, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     schema = pa.ipc.open_file(source).schema
     wanted = sorted(map(schema.get_field_index, columns))
     options = pa.ipc.IpcReadOptions(included_fields=wanted)
     file = pa.ipc.open_file(source, options=options)
     for piece in pieces:
         yield file.get_batch(piece).select(columns)
-
-
-_READERS = {"parquet": _read_parquet, "ipc": _read_ipc}

@@ -1,0 +1,115 @@
+"""Rows that are read from files or partitions: groups become codes after a survey of all rows."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairanchor._utils._scaling import largest_value, scale_of_largest
+from fairanchor.groups._columns import SeparateColumns
+from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
+from fairanchor.rows._chunks import Chunk, ChunkedRows
+from fairanchor.rows._memory import MemoryRows
+
+#: Title of the first pass over rows that are not in memory.
+SURVEY = "first look"
+
+
+class OpenedRows(NamedTuple):
+    """Rows in chunks, their groups (without codes), and what features were multiplied by."""
+
+    rows: ChunkedRows
+    groups: Groups
+    scale: float
+
+
+class Survey(NamedTuple):
+    """The groups of a chunk and the range of its numbers."""
+
+    largest: float
+    names: list
+    sizes: np.ndarray
+    first_rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """Rows of a chunk: features, and sensitive columns as pyarrow arrays."""
+
+    X: np.ndarray
+    columns: list
+
+    def __sizeof__(self) -> int:
+        # A cluster weighs it against the work of moving the rows.
+        return self.X.nbytes + sum(column.nbytes for column in self.columns)
+
+    def _encoded(self) -> tuple[np.ndarray, list]:
+        """Codes and names of the groups; a single group without a column."""
+        if not self.columns:
+            return np.zeros(len(self.X), dtype=np.int64), ["all"]
+        return encode_names(as_table(self.columns), missing="own_group")
+
+    def survey(self, start: int) -> Survey:
+        """Survey of these rows, of which ``start`` is the global number of the first."""
+        codes, names = self._encoded()
+        _, first = np.unique(codes, return_index=True)
+        sizes = np.bincount(codes, minlength=len(names))
+        return Survey(largest_value(self.X), names, sizes, start + first)
+
+    def coded(
+        self,
+        number: int,
+        start: int,
+        group_names: tuple,
+        scale: float,
+        n_jobs: int | None = 1,
+        n_clusters: int = 0,
+    ) -> Chunk:
+        """The chunk with codes in the order of ``group_names`` and features times ``scale``."""
+        codes, names = self._encoded()
+        position = {name: code for code, name in enumerate(group_names)}
+        codes = np.array([position[name] for name in names], dtype=np.int64)[codes]
+        X = self.X if scale == 1.0 else self.X * scale
+        rows = MemoryRows(X, codes, len(group_names), n_jobs=n_jobs)
+        return Chunk(number, start, rows, n_clusters)
+
+
+def merge_surveys(
+    of_chunks: Iterable[Survey], n_chunks: int, progress: Callable | None
+) -> tuple[Groups, np.ndarray, float]:
+    """Groups of all chunks, their sizes in each (canonical order), and a factor for features."""
+    surveys = []
+    first_rows: dict[Any, int] = {}
+    for survey in of_chunks:
+        surveys.append(survey)
+        if progress is not None:
+            progress(SURVEY, len(surveys), n_chunks)
+        for name, row in zip(survey.names, survey.first_rows.tolist(), strict=True):
+            first_rows[name] = min(row, first_rows.get(name, row))
+    names = sorted_names(list(first_rows))
+    place = {name: k for k, name in enumerate(names)}
+    sizes = np.zeros((len(surveys), len(names)), dtype=np.int64)
+    for row, survey in zip(sizes, surveys, strict=True):
+        row[[place[name] for name in survey.names]] = survey.sizes
+    groups = groups_of_counts(
+        names, sizes.sum(axis=0), np.array([first_rows[name] for name in names])
+    )
+    order = np.argsort(groups.public_order)
+    scale = scale_of_largest(max(survey.largest for survey in surveys))
+    return groups, np.ascontiguousarray(sizes[:, order]), scale
+
+
+def as_table(columns: list, names: Any = None) -> Any:
+    """Sensitive columns of pyarrow as `check_groups` takes them."""
+    separate = tuple(map(_without_floats, columns))
+    return separate[0] if len(separate) == 1 else SeparateColumns(separate, names)
+
+
+def _without_floats(column: Any) -> Any:
+    """Integers with missing values as objects: as floats their names would differ by chunk."""
+    import pyarrow.types as types
+
+    if types.is_integer(column.type) and column.null_count:
+        return np.array(column.to_pylist(), dtype=object)
+    return column
