@@ -13,11 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor.cli import _comparison as comparison
-from fairanchor.cli._comparison import METHODS
+from fairanchor.cli import _compare
+from fairanchor.cli._compare import METHODS
 from fairanchor.metrics import relative_balance_score
 from fairanchor.report._collect import plain_kmeans
-from fairanchor.tables._grouping import Grouping
 
 N_PEOPLE = 900
 
@@ -122,8 +121,8 @@ def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run, monke
     def refuse(*args, **kwargs):
         raise ValueError("no")
 
-    monkeypatch.setattr(comparison, "_fitted", refuse)
-    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
+    monkeypatch.setattr(_compare, "_fitted", refuse)
+    monkeypatch.setattr(_compare, "_warm_up", lambda *args: None)
     result = run(*BASIC, *TWO, "-o", "compare.png", code=3)
     assert "there is no figure compare.png" in result.stderr
     assert not (folder / "compare.png").exists()
@@ -138,14 +137,6 @@ def test_groups_have_their_names_in_what_methods_say(folder, run, monkeypatch):
     result = run(*BASIC, *TWO, "--missing", "own-group", "--json")
     assert seen == [{"f", "m", "(missing)"}]
     assert set(json.loads(result.stdout)["groups"]) == {"f", "m", None}
-
-
-def test_a_value_called_missing_is_not_taken_for_a_missing_one():
-    grouping = Grouping(np.array([0, 1, 2, 0]), [None, "(missing)", ("a", None)])
-    names = comparison.named_groups(grouping).tolist()
-    assert len(set(names)) == 3
-    assert names[0] == names[3]
-    assert names[2] == ("a", "(missing)")
 
 
 def test_warnings_name_the_method_that_gave_them(folder, run, monkeypatch):
@@ -189,8 +180,8 @@ def test_jobs_reach_every_method(folder, run, monkeypatch):
         seen[type(estimator).__name__] = (getattr(estimator, "n_jobs", None), threads)
         raise ValueError("seen")
 
-    monkeypatch.setattr(comparison, "_fitted", look)
-    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
+    monkeypatch.setattr(_compare, "_fitted", look)
+    monkeypatch.setattr(_compare, "_warm_up", lambda *args: None)
     for jobs in (1, 2):
         run(*BASIC, "--method", "fair k-means", *TWO, "--jobs", jobs, code=3)
         expected = (jobs, jobs)
@@ -201,7 +192,7 @@ def test_jobs_reach_every_method(folder, run, monkeypatch):
         }
 
 
-def test_plain_kmeans_is_that_of_the_report(folder, run):
-    plain = comparison._estimator("k-means", 2, 5, 1)
+def test_plain_kmeans_is_that_of_the_report():
+    plain = _compare._estimator("k-means", {"n_clusters": 2, "seed": 5, "jobs": 1})
     framework = AnchorFairClustering(2, random_state=5)
     assert plain.get_params() == plain_kmeans(framework).get_params()

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.pipeline import make_pipeline
 
 from fairanchor import FairKMeans
 from fairanchor.persistence import load_model, save_model
 
 FIT = ("fit", "people.csv", "-k", 3, "--id", "person", "--jobs", 1)
-SPFC = ("--clusterer", "spfc", "--n-anchors", 60)
+SPFC = ("--clusterer", "spfc")
 
 
 def clusters(name):
@@ -30,17 +31,24 @@ def test_training_rows_get_their_labels_again_whatever_the_format(folder, run, s
 def test_new_rows_are_labelled_as_by_the_library(folder, run):
     new = folder.write_strangers("new.parquet", 50)
     run(*FIT, *SPFC, "--sensitive", "sex", "--features", "age,income", "--model", "m.npz")
-    run("predict", "m.npz", "new.parquet", "-o", "new.csv", "--soft", "--regret")
+    run("predict", "m.npz", "new.parquet", "-o", "new.csv")
     model = load_model("m.npz")
     old = folder.people.select(["age", "income"]).to_pandas()
     X = ((new.select(["age", "income"]).to_pandas() - old.mean()) / old.std(ddof=0)).to_numpy()
-    sex = new["sex"].to_pandas()
-    found = pd.read_csv("new.csv")
-    assert_array_equal(found["cluster"], model.predict(X, sensitive_features=sex))
-    memberships = found[[f"membership_{l}" for l in range(3)]]
-    expected = model.predict_proba(X, sensitive_features=sex)
-    np.testing.assert_allclose(memberships, expected, atol=1e-9)
-    assert (found["regret"] >= 0).all()
+    expected = model.predict(X, sensitive_features=new["sex"].to_pandas())
+    assert_array_equal(clusters("new.csv"), expected)
+
+
+@pytest.mark.parametrize("missing", [(), ("--missing", "impute")])
+def test_a_model_is_a_pipeline_of_scikit_learn(folder, run, missing):
+    if missing:
+        folder.write("people.csv", age=[None, *folder.people["age"].to_pylist()[1:]])
+    run(*FIT, "--sensitive", "sex", *missing, "--model", "m.npz")
+    run("predict", "m.npz", "people.csv", *missing, "-o", "labels.csv")
+    model, frame = load_model("m.npz"), pd.read_csv("people.csv")
+    pipeline = make_pipeline(model.preprocessing_.to_transformer(), model)
+    labels = pipeline.predict(frame, sensitive_features=frame["sex"])
+    assert_array_equal(labels, clusters("labels.csv"))
 
 
 def test_labels_go_to_standard_output_by_default(folder, run):
@@ -50,18 +58,10 @@ def test_labels_go_to_standard_output_by_default(folder, run):
     assert "relative balance" in result.stderr
 
 
-def test_unscaled_and_imputed_models_repeat_what_fit_did(folder, run):
+def test_imputed_models_repeat_what_fit_did(folder, run):
     incomes = folder.people["income"].to_pylist()  # hardly two are equal: no ties
     folder.write("gaps.csv", income=[None, *incomes[1:]])
-    options = (
-        "--sensitive",
-        "sex",
-        "--no-scale",
-        "--features",
-        "income,job",
-        "--missing",
-        "impute",
-    )
+    options = ("--sensitive", "sex", "--features", "income,job", "--missing", "impute")
     run("fit", "gaps.csv", *FIT[2:], *options, "-o", "a.csv", "--model", "m.npz")
     result = run("predict", "m.npz", "gaps.csv", "-o", "b.csv", code=1)
     assert "'income' has 1 missing value in 900 rows" in result.stderr
@@ -70,15 +70,6 @@ def test_unscaled_and_imputed_models_repeat_what_fit_did(folder, run):
     run("predict", "m.npz", "gaps.csv", "-o", "c.csv", "--missing", "drop-rows")
     assert np.isnan(clusters("c.csv")[0])
     assert_array_equal(clusters("c.csv")[1:], clusters("a.csv")[1:])
-
-
-def test_merged_groups_stay_merged(folder, run):
-    rare = ["x", "y"] + folder.people["sex"].to_pylist()[2:]
-    folder.write("rare.csv", sex=rare)
-    options = ("--sensitive", "sex", "--min-group-size", 5)
-    run("fit", "rare.csv", *FIT[2:], *options, "-o", "a.csv", "--model", "m.npz")
-    run("predict", "m.npz", "rare.csv", "-o", "b.csv")
-    assert_array_equal(clusters("a.csv"), clusters("b.csv"))
 
 
 def test_unknown_groups_are_refused_or_blind(folder, run):
@@ -124,21 +115,6 @@ def test_rows_without_groups_are_labelled_blindly_where_that_was_asked_for(folde
     assert summary["sizes"] == sizes.tolist()
     assert summary["n_rows_blind"] == 900
     assert summary["groups"] is summary["counts"] is summary["balance"] is None
-
-
-def test_a_model_without_soft_labels_is_wrong_usage(folder, run):
-    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
-    result = run("predict", "m.npz", "people.csv", "--soft", "-o", "a.csv", code=2)
-    assert "--soft: m.npz is a model of FairKMeans" in result.stderr
-    assert not (folder / "a.csv").exists()
-
-
-def test_memberships_and_regret_need_no_groups(folder, run):
-    run(*FIT, *SPFC, "--sensitive", "sex", "--model", "m.npz")
-    folder.write("new.csv", sex=None)
-    run("predict", "m.npz", "new.csv", "-o", "a.csv", "--soft", "--regret", *BLIND)
-    memberships = pd.read_csv("a.csv")[[f"membership_{cluster}" for cluster in range(3)]]
-    np.testing.assert_allclose(memberships.sum(axis=1), 1.0)
 
 
 def test_some_of_the_sensitive_columns_are_not_enough(folder, run, model_of_two):
@@ -251,8 +227,6 @@ BAD_IDS = {
     "feature": ["--id", "age"],
     "sensitive": ["--id", "sex"],
     "cluster": ["--id", "cluster"],
-    "membership": ["--id", "membership_2", "--soft"],
-    "regret": ["--id", "regret", "--regret"],
 }
 
 
@@ -305,7 +279,7 @@ def test_the_model_holds_the_preprocessing_and_no_row(folder, run):
     run(*FIT, "--sensitive", "sex", "--model", "m.npz")
     preprocessing = load_model("m.npz").preprocessing_
     assert preprocessing.inputs == ["age", "income", "job", "race"]
-    assert preprocessing.groups.columns == ("sex",)
+    assert preprocessing.sensitive == ("sex",)
     age = preprocessing.columns[0]
     ages = folder.people["age"].to_numpy()
     assert (age.center, age.scale) == (pytest.approx(ages.mean()), pytest.approx(ages.std()))

@@ -8,9 +8,9 @@ from urllib.error import URLError
 import pytest
 
 from fairanchor import datasets
+from fairanchor._utils._files import check_output, replacing
 from fairanchor.datasets import _fetch
 from fairanchor.report import _write as report_write
-from fairanchor.tables import check_output, replacing
 
 
 def write(path, data=b"new", **options):

@@ -6,7 +6,7 @@ import warnings
 import click
 
 from fairanchor.cli._common import Run, messages_hidden, print_result
-from fairanchor.cli._errors import printable
+from fairanchor.cli._terminal import printable
 
 
 @click.command(
