@@ -172,6 +172,17 @@ def test_a_broken_promise_ends_with_code_3_but_plain_kmeans_promises_nothing(
     assert "misses" not in result.stdout.splitlines()[1]
 
 
+@pytest.mark.slow
+def test_a_group_with_few_anchors_does_not_warn(folder, run):
+    race = [9] * 6 + folder.people["race"].to_pylist()[6:]
+    folder.write("small.parquet", race=race)
+    methods = ("--method", "anchors+vfc", "--method", "anchors+ffc")
+    result = run("compare", "small.parquet", "-k", 4, "--sensitive", "race", "--id", "person",
+                 "--features", "age,income", *methods, "--json", code=None)  # fmt: skip
+    for record in records(result).values():
+        assert not [message for message in record["warnings"] if "fewer rows" in message]
+
+
 def test_jobs_reach_every_method(folder, run, monkeypatch):
     seen = {}
 

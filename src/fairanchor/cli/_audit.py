@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from fairanchor.cli._common import (
-    NOT_CONVERGED,
     PATH,
     Options,
     Run,
     Share,
     attribute_lines,
     check_outputs,
-    check_report,
     command_line,
     composition_lines,
     exit_with,
@@ -69,15 +67,7 @@ MOST_CELLS = 20_000_000
     "tolerance) times its share of all rows.",
 )
 @shared("targets", "attributes", "delimiter", "report", "json", "force", "quiet")
-def audit(
-    labels: str,
-    report: str | None,
-    as_json: bool,
-    min_relative_balance: float | None,
-    force: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def audit(labels: str, **options: Any) -> None:
     """Measure the composition of the clusters in LABELS, a table made by any tool.
 
     Balance is the smallest group over the largest in the worst cluster; relative balance compares
@@ -89,10 +79,9 @@ def audit(
     The violation is then printed, and the report judges by it. Exit code 3: the constraint is
     missed by a row or more, or --min-relative-balance is not reached.
     """
-    run = Run(quiet)
+    run = Run(options["quiet"])
     check_targets_options(options)
-    check_report(report)
-    check_outputs(None, report, force=force, inputs=[labels, options["data"], options["targets"]])
+    check_outputs(options, "report", inputs=[labels, options["data"], options["targets"]])
     if options["id_column"] is not None and options["data"] is None:
         raise click.UsageError(
             "--id matches rows of LABELS with rows of --data: give --data as well."
@@ -105,29 +94,19 @@ def audit(
         run.say(f"Not counted: {counted(rows.n_without, 'row')} without a cluster or a group.")
     constraint, request = _constraint(rows, options)
     summary = _summary(labels, rows, constraint, run)
-    lines = [
-        *composition_lines(rows.counts, rows.groups, rows.clusters),
-        "",
-        measures_line(summary),
-        _worst_sentence(summary["worst_cell"]),
-    ]
-    if constraint is not None:
-        from fairanchor.report._asked import worst_sentence
-
-        lines += ["", request, *attribute_lines(summary.get("attributes"))]
-        lines.append(worst_sentence(constraint, rows.clusters))
+    lines = _lines(summary, rows, constraint, request)
     # The table is the result, unless --json replaces it.
-    if as_json:
+    if options["as_json"]:
         run.say(*lines)
     else:
         print_result(*lines)
-    if report is not None:
-        with run.step("report", f"Writing {report}"):
-            _write_report(report, labels, rows, constraint, request, run, force)
-        run.say(f"report: {report}")
-    if as_json:
+    if options["report"] is not None:
+        with run.step("report", f"Writing {options['report']}"):
+            _write_report(labels, rows, constraint, request, options, run)
+        run.say(f"report: {options['report']}")
+    if options["as_json"]:
         print_json(summary)
-    _judge(summary, min_relative_balance)
+    exit_with(_problems(summary, options["min_relative_balance"]))
 
 
 @dataclass(frozen=True)
@@ -352,23 +331,27 @@ def _worst_cell(counts: Any, clusters: list[Any], groups: list[Any]) -> dict[str
     }
 
 
-def _worst_sentence(cell: dict[str, Any]) -> str:
-    rows = f"{counted(cell['rows'], 'row')}, {cell['proportional_rows']:,.1f} are proportional"
-    return (
+def _lines(summary: dict[str, Any], rows: _Rows, constraint: Any, request: Any) -> list[str]:
+    cell = summary["worst_cell"]
+    lines = [
+        *composition_lines(rows.counts, rows.groups, rows.clusters),
+        "",
+        measures_line(summary),
         f"farthest from proportional: group {show_name(cell['group'])} in cluster "
         f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
-        f"{cell['share_of_all']:.2%} of all ({rows})"
-    )
+        f"{cell['share_of_all']:.2%} of all ({counted(cell['rows'], 'row')}, "
+        f"{cell['proportional_rows']:,.1f} are proportional)",
+    ]
+    if constraint is not None:
+        from fairanchor.report._asked import worst_sentence
+
+        lines += ["", request, *attribute_lines(summary.get("attributes"))]
+        lines.append(worst_sentence(constraint, rows.clusters))
+    return lines
 
 
 def _write_report(
-    path: str,
-    labels: str,
-    rows: _Rows,
-    constraint: list[Any] | None,
-    request: Any,
-    run: Run,
-    force: bool,
+    labels: str, rows: _Rows, constraint: Any, request: Any, options: Options, run: Run
 ) -> None:
     from fairanchor.report import RunSummary, write_report
 
@@ -386,11 +369,11 @@ def _write_report(
         warnings=run.warnings,
         command=command_line(),
     )
-    write_report(path, summary, force=force)
+    write_report(options["report"], summary, force=options["force"])
 
 
-def _judge(summary: dict[str, Any], least: float | None) -> None:
-    """Exit with code 3 if the constraint or the threshold is missed."""
+def _problems(summary: dict[str, Any], least: float | None) -> list[str]:
+    """Why the exit code is 3; nothing if it is not."""
     problems = []
     missed = summary.get("worst_violation", 0.0)
     if missed >= 1.0:
@@ -400,6 +383,4 @@ def _judge(summary: dict[str, Any], least: float | None) -> None:
             f"The relative balance {summary['relative_balance']:.4f} is below "
             f"--min-relative-balance {least:g}."
         )
-    for problem in problems:
-        click.echo(problem, err=True)
-    exit_with(NOT_CONVERGED if problems else 0)
+    return problems

@@ -126,59 +126,50 @@ def load_table(source: str, options: Options) -> Any:
     return load_for_fit(table, roles, policy)
 
 
-def check_outputs(
-    table: str | None = None,
-    *files: str | None,
-    force: bool,
-    inputs: Sequence[str | None] = (),
-    as_json: bool = False,
-) -> None:
+def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = ()) -> None:
     """Raise an error before the work for what could not be written after it.
 
     Parameters
     ----------
-    table : str, default=None
-        Output that may be ``-``, standard output.
-    *files : str or None
-        Outputs that must be files.
-    force : bool
-        Whether files may be replaced.
+    options : dict
+        With ``force``, and with the outputs. ``output`` may be ``-``, standard output.
+    *names : str
+        Options that name further output files.
     inputs : sequence of str or None
         Files that are read, which are never replaced.
-    as_json : bool
-        Whether the summary goes to standard output.
     """
     from fairanchor._utils._files import check_output, is_device
 
+    table = options.get("output")
+    files = [options[name] for name in names if options[name] is not None]
     if "-" in files:
         raise click.UsageError("Only labels can go to standard output (-): name a file.")
-    if table == "-" and as_json:
+    if table == "-" and options["as_json"]:
         raise click.UsageError("--json and -o - would both write to standard output.")
     if table == "-" and sys.stdout is None:
         raise click.UsageError("Standard output is closed: name a file with -o.")
     outputs = [path for path in (table, *files) if path not in (None, "-")]
     # Files are compared by their real paths; a device takes any number of outputs.
-    targets = [os.path.realpath(path) for path in outputs if path and not is_device(path)]
+    targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
     for path in outputs:
-        if path and targets.count(os.path.realpath(path)) > 1:
+        if targets.count(os.path.realpath(path)) > 1:
             raise click.UsageError(f"Two outputs would be written to {path}.")
     for source in inputs:
         if source not in (None, "-") and os.path.realpath(str(source)) in targets:
             raise click.UsageError(f"{source} is an input: an output must have another name.")
     for path in outputs:
-        check_output(path, force=force)
+        check_output(path, force=options["force"])
+    if options.get("report") is not None:
+        check_report(options["report"])
 
 
-def check_report(path: str | None) -> None:
-    """Raise an error for a report that could not be written, or that is no HTML file."""
+def check_report(path: str) -> None:
+    """Raise an error for a report that is no HTML file, or that needs other libraries."""
     from fairanchor._utils._files import is_device
-
-    if path is None:
-        return
-    if not path.lower().endswith((".html", ".htm")) and not is_device(path):
-        raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
     from fairanchor.report._render import import_libraries
 
+    if not path.lower().endswith((".html", ".htm")) and not is_device(path):
+        raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
     import_libraries()
 
 
@@ -361,7 +352,9 @@ def attribute_lines(attributes: dict[str, Any] | None) -> list[str]:
     return [f"{show_name(name)} by itself: {measures_line(own)}" for name, own in items]
 
 
-def exit_with(code: int) -> None:
-    """End a command that has done its work with an exit code."""
-    if code:
-        click.get_current_context().exit(code)
+def exit_with(problems: Sequence[str]) -> None:
+    """Print why a command that has done its work ends with exit code 3; nothing is success."""
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        click.get_current_context().exit(NOT_CONVERGED)

@@ -2,14 +2,12 @@
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from fairanchor.cli._common import (
     CLUSTERERS,
-    NOT_CONVERGED,
     PATH,
     Options,
     Run,
@@ -24,7 +22,7 @@ from fairanchor.cli._common import (
     shared,
     show_source,
 )
-from fairanchor.cli._compare_path import check_path_options, compare_path
+from fairanchor.cli._compare_path import Comparison, check_path_options, compare_path
 from fairanchor.tables._wording import counted
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -55,22 +53,11 @@ METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
     help="With --path: only these; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
 )
 @shared("attributes", "missing", "delimiter")
-@click.option("--output", "-o", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
+@click.option("--output", "-o", "figure", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
 @click.option("--table", type=PATH,
               help="Results as a table, .csv, .tsv, .parquet or .arrow.")  # fmt: skip
 @shared("json", "seed", "jobs", "force", "quiet")
-def compare(
-    source: str,
-    output: str | None,
-    table: str | None,
-    as_json: bool,
-    methods: tuple[str, ...],
-    path: bool,
-    tolerances: tuple[float, ...],
-    force: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def compare(source: str, **options: Any) -> None:
     """Cluster INPUT by plain k-means and by each fair method, and compare.
 
     Cost is the k-means cost of the labels, relative to plain k-means if it is compared. 'fair
@@ -84,10 +71,10 @@ def compare(
     whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
     --attributes separate the bounds hold for each sensitive column by itself.
     """
-    check_path_options(path, methods, tolerances, options)
-    run = Run(quiet)
-    check_outputs(None, output, table, force=force, inputs=[source])
-    _check_files(output, table)
+    check_path_options(options)
+    run = Run(options["quiet"])
+    check_outputs(options, "figure", "table", inputs=[source])
+    _check_files(options)
     with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     run.say(
@@ -97,65 +84,63 @@ def compare(
     run.say_dropped(loaded.n_dropped)
     # Not all methods take missing values.
     groups = loaded.sensitive_features(options["attributes"], missing="(missing)")
-    head = {
-        "command": "compare",
-        "input": source,
-        "n_rows": loaded.n_rows,
-        "n_rows_left_out": loaded.n_dropped,
-        "n_clusters": options["n_clusters"],
-        "groups": loaded.groups.public_names,
-        "group_sizes": loaded.groups.to_public(loaded.groups.sizes),
-        "seed": options["seed"],
-    }
-    if path:
-        result = compare_path(run, loaded.X, groups, options, tolerances)
+    if options["path"]:
+        result = compare_path(run, loaded.X, groups, options)
     else:
-        result = _compare_methods(run, methods or METHODS, loaded, groups, options)
-    if as_json:
-        print_json(head | result["summary"] | {"warnings": run.warnings})
+        result = _compare_methods(run, loaded, groups, options)
+    if options["as_json"]:
+        head = {
+            "command": "compare",
+            "input": source,
+            "n_rows": loaded.n_rows,
+            "n_rows_left_out": loaded.n_dropped,
+            "n_clusters": options["n_clusters"],
+            "groups": loaded.groups.public_names,
+            "group_sizes": loaded.groups.to_public(loaded.groups.sizes),
+            "seed": options["seed"],
+        }
+        print_json(head | result.summary | {"warnings": run.warnings})
     else:
-        print_result(*result["lines"])
+        print_result(*result.lines)
     # After the lines, so that the results are printed even if a file cannot be written.
-    _write_files(run, result, output, table, force)
-    for problem in result["problems"]:
-        click.echo(problem, err=True)
-    exit_with(NOT_CONVERGED if result["failed"] else 0)
+    _write_files(run, result, options)
+    exit_with(result.problems)
 
 
-def _check_files(output: str | None, table: str | None) -> None:
+def _check_files(options: Options) -> None:
     """Raise an error before the work for what could not be drawn or written after it."""
     from fairanchor.tables._write import check_format
 
-    if table is not None:
-        check_format(table)
-    if output is not None:
-        if not output.lower().endswith(FIGURES):
-            raise click.UsageError(f"-o {output}: expected a figure, {', '.join(FIGURES)}.")
+    if options["table"] is not None:
+        check_format(options["table"])
+    if options["figure"] is not None:
+        if not options["figure"].lower().endswith(FIGURES):
+            expected = ", ".join(FIGURES)
+            raise click.UsageError(f"-o {options['figure']}: expected a figure, {expected}.")
         from fairanchor.plotting._style import import_matplotlib
 
         import_matplotlib()
 
 
-def _write_files(
-    run: Run, result: dict[str, Any], output: str | None, table: str | None, force: bool
-) -> None:
+def _write_files(run: Run, result: Comparison, options: Options) -> None:
+    table, figure, force = options["table"], options["figure"], options["force"]
     if table is not None:
         import pyarrow as pa
 
         from fairanchor.tables import write_table
 
         with run.step("write", f"Writing {table}"):
-            write_table(pa.table(result["columns"]), table, force=force)
+            write_table(pa.table(result.columns), table, force=force)
         run.say(f"table: {table}")
-    if output is not None and result["draw"] is None:
-        run.say(f"No method succeeded: there is no figure {output}.")
-    elif output is not None:
-        with run.step("draw", f"Drawing {output}"):
-            _save_figure(result["draw"], output, force)
-        run.say(f"figure: {output}")
+    if figure is not None and result.draw is None:
+        run.say(f"No method succeeded: there is no figure {figure}.")
+    elif figure is not None:
+        with run.step("draw", f"Drawing {figure}"):
+            _save_figure(result.draw, figure, force)
+        run.say(f"figure: {figure}")
 
 
-def _save_figure(draw: Callable[[Any], Any], output: str, force: bool) -> None:
+def _save_figure(draw: Any, output: str, force: bool) -> None:
     """Write what ``draw(ax)`` draws; equal results give equal files."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -175,10 +160,8 @@ def _save_figure(draw: Callable[[Any], Any], output: str, force: bool) -> None:
 # The comparison of methods.
 
 
-def _compare_methods(
-    run: Run, methods: tuple[str, ...], loaded: Any, groups: Any, options: Options
-) -> dict[str, Any]:
-    methods = tuple(dict.fromkeys(methods))
+def _compare_methods(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
+    methods = tuple(dict.fromkeys(options["methods"] or METHODS))
     with run.step("prepare", "Loading compiled kernels"):
         _warm_up(methods)
     records = []
@@ -194,14 +177,14 @@ def _compare_methods(
     columns: dict[str, list[Any]] = {name: [r.get(name) for r in records] for name in names}
     columns["warnings"] = ["; ".join(messages) for messages in columns["warnings"]]
     drawn = [record for record in records if "error" not in record]
-    return {
-        "summary": {"methods": records},
-        "lines": _lines(records),
-        "columns": columns,
-        "draw": (lambda ax: _draw(drawn, ax)) if drawn else None,
-        "problems": [],
-        "failed": any(map(_remark, records)),
-    }
+    remarks = {record["method"]: _remark(record) for record in records}
+    return Comparison(
+        summary={"methods": records},
+        lines=_lines(records),
+        columns=columns,
+        draw=(lambda ax: _draw(drawn, ax)) if drawn else None,
+        problems=[f"{method}: {remark}" for method, remark in remarks.items() if remark],
+    )
 
 
 def _warm_up(methods: tuple[str, ...]) -> None:

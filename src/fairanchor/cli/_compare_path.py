@@ -1,6 +1,8 @@
 """``fairanchor compare --path``: what fairness costs, tolerance by tolerance."""
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,28 +14,35 @@ ROUNDING = 1e-12
 HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
 
 
-def check_path_options(
-    path: bool, methods: tuple[str, ...], tolerances: tuple[float, ...], options: Options
-) -> None:
+@dataclass(frozen=True)
+class Comparison:
+    """Results of a comparison: for ``--json``, as text, as columns of a table, and as a figure."""
+
+    summary: dict[str, Any]
+    lines: list[str]
+    columns: dict[str, Any]
+    draw: Callable[[Any], Any] | None
+    problems: list[str]
+
+
+def check_path_options(options: Options) -> None:
     """Raise an error for options that contradict ``--path``, naming both."""
-    if path and methods:
+    if options["path"] and options["methods"]:
         raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
-    if tolerances and not path:
+    if options["tolerances"] and not options["path"]:
         raise click.UsageError("--tolerance needs --path: methods are compared without one.")
-    if options["attributes"] == "separate" and not path:
+    if options["attributes"] == "separate" and not options["path"]:
         raise click.UsageError(
             "--attributes separate needs --path: methods are compared by the combinations of all "
             "sensitive columns."
         )
 
 
-def compare_path(
-    run: Run, X: Any, groups: Any, options: Options, tolerances: tuple[float, ...]
-) -> dict[str, Any]:
+def compare_path(run: Run, X: Any, groups: Any, options: Options) -> Comparison:
     """Fair k-means for each tolerance."""
     from fairanchor.model_selection import TOLERANCES, fairness_path, suggest_tolerance
 
-    tolerances = tolerances or TOLERANCES
+    tolerances = options["tolerances"] or TOLERANCES
     start = time.perf_counter()
     with run.step("path", f"Fair k-means for {len(set(tolerances))} tolerances"):
         path = fairness_path(
@@ -50,20 +59,14 @@ def compare_path(
     if len(path.records) > 1:
         with run.step("read curve", "Reading the curve"):  # which repeats its warning
             suggested = suggest_tolerance(path)
-    problems = _problems(path.records)
-    return {
-        "summary": {
-            "attributes": options["attributes"],
-            "path": path.records,
-            "suggested_tolerance": suggested,
-            "seconds": round(seconds, 4),
-        },
-        "lines": _lines(path.records, suggested),
-        "columns": path.table,
-        "draw": lambda ax: _draw(path, ax),
-        "problems": problems,
-        "failed": bool(problems),
+    summary = {
+        "attributes": options["attributes"],
+        "path": path.records,
+        "suggested_tolerance": suggested,
+        "seconds": round(seconds, 4),
     }
+    lines, problems = _lines(path.records, suggested), _problems(path.records)
+    return Comparison(summary, lines, path.table, lambda ax: _draw(path, ax), problems)
 
 
 def _draw(path: Any, ax: Any) -> None:

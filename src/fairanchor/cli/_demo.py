@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairanchor.cli._common import check_outputs, composition_lines, shared
+from fairanchor.cli._common import composition_lines, shared
 
 
 @click.command(
@@ -27,13 +27,14 @@ def demo(rows: int, clusters: int, save: str | None, seed: int, jobs: int, force
     from sklearn.cluster import KMeans
 
     from fairanchor import FairKMeans
+    from fairanchor._utils._files import check_output
     from fairanchor.datasets import make_zafar
     from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
     from fairanchor.tables._write import check_format
 
     if save is not None:
         check_format(save)
-        check_outputs(None, save, force=force)
+        check_output(save, force=force)
     click.echo(f"Zafar data: {rows:,} rows, 2 features, 2 groups (generated, seed {seed})")
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features

@@ -8,14 +8,12 @@ import click
 
 from fairanchor.cli._common import (
     CLUSTERERS,
-    NOT_CONVERGED,
     PATH,
     Options,
     Run,
     Share,
     attribute_lines,
     check_outputs,
-    check_report,
     command_line,
     composition_lines,
     exit_with,
@@ -72,16 +70,7 @@ CERTIFICATES = {
 @shared("report", "json", "seed", "jobs")
 @engine_options
 @shared("force", "quiet")
-def fit(
-    source: str,
-    output: str | None,
-    model: str | None,
-    report: str | None,
-    as_json: bool,
-    force: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def fit(source: str, **options: Any) -> None:
     """Cluster the rows of INPUT so that every cluster mirrors the groups.
 
     INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
@@ -103,20 +92,17 @@ def fit(
     if options["tolerance"] is None and options["targets"] is None:
         options["tolerance"] = 0.0
     check_targets_options(options)
-    outputs = {"labels": output, "model": model, "report": report}
-    run = Run(quiet)
+    run = Run(options["quiet"])
     if os.path.isdir(source):
-        check_report(report)
-        fit_directory(run, source, outputs, as_json, force, options)
+        fit_directory(run, source, options)
         return
     check_no_engine(options)
-    if output is None and not (as_json or model or report):
-        outputs["labels"] = output = "-"
-    inputs = [source, options["targets"]]
-    check_outputs(output, model, report, force=force, inputs=inputs, as_json=as_json)
-    check_report(report)
-    if output is not None:
-        check_format(output)
+    wants_nothing_else = not any(options[name] for name in ("as_json", "model", "report"))
+    if options["output"] is None and wants_nothing_else:
+        options["output"] = "-"
+    check_outputs(options, "model", "report", inputs=[source, options["targets"]])
+    if options["output"] is not None:
+        check_format(options["output"])
         check_id_name(options["id_column"])
 
     with run.step("read", f"Reading {show_source(source)}"):
@@ -128,15 +114,17 @@ def fit(
         estimator.fit(loaded.X, sensitive_features=groups)
     summary = summary_of(source, loaded, estimator, options, run)
 
-    if output is not None:
-        with run.step("write", f"Writing {output}"):
-            write_table(loaded.labelled(estimator.labels_), output, force=force)
-    if model is not None:
-        save_model(estimator, model, preprocessing=loaded.preprocessing, force=force)
-    if report is not None:
-        with run.step("report", f"Writing {report}"):
-            _write_report(report, source, loaded, estimator, options, run, force)
-    finish(run, summary, outputs, as_json)
+    force = options["force"]
+    if options["output"] is not None:
+        with run.step("write", f"Writing {options['output']}"):
+            write_table(loaded.labelled(estimator.labels_), options["output"], force=force)
+    if options["model"] is not None:
+        preprocessing = loaded.preprocessing
+        save_model(estimator, options["model"], preprocessing=preprocessing, force=force)
+    if options["report"] is not None:
+        with run.step("report", f"Writing {options['report']}"):
+            _write_report(source, loaded, estimator, options, run)
+    finish(run, summary, options)
 
 
 def _fairness(loaded: Any, options: Options) -> dict[str, Any]:
@@ -185,7 +173,10 @@ def summary_of(
     source: str, loaded: Any, estimator: Any, options: Options, run: Run
 ) -> dict[str, Any]:
     """What ``--json`` prints about a fit to a `LoadedTable` or to `RowFiles`."""
-    elsewhere = ("sensitive", "features", "exclude", "delimiter", "id_column")
+    names = (
+        "n_clusters", "clusterer", "tolerance", "targets", "attributes", "min_cluster_size",
+        "missing", "seed", "jobs", "engine",
+    )  # fmt: skip
     certificates = {
         name: getattr(estimator, attribute)
         for name, attribute in CERTIFICATES.items()
@@ -209,7 +200,7 @@ def summary_of(
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
         **certificates,
-        "parameters": {name: value for name, value in options.items() if name not in elsewhere},
+        "parameters": {name: options[name] for name in names},
         "seconds": run.timings,
         "warnings": run.warnings,
     }
@@ -236,9 +227,7 @@ def report_parameters(source: str, loaded: Any, options: Options) -> dict[str, A
     }
 
 
-def _write_report(
-    path: str, source: str, loaded: Any, estimator: Any, options: Options, run: Run, force: bool
-) -> None:
+def _write_report(source: str, loaded: Any, estimator: Any, options: Options, run: Run) -> None:
     from fairanchor.report import summarise_run, write_report
 
     summary = summarise_run(
@@ -253,13 +242,12 @@ def _write_report(
     )
     parameters = report_parameters(source, loaded, options) | summary.parameters
     summary = replace(summary, command=command_line(), parameters=parameters)
-    write_report(path, summary, force=force)
+    write_report(options["report"], summary, force=options["force"])
 
 
-def finish(
-    run: Run, summary: dict[str, Any], outputs: dict[str, str | None], as_json: bool
-) -> None:
+def finish(run: Run, summary: dict[str, Any], options: Options) -> None:
     """Print the result, and exit with code 3 if it is not what was asked for."""
+    outputs = {"labels": options["output"], "model": options["model"], "report": options["report"]}
     written = {what: path for what, path in outputs.items() if path is not None}
     anchors = f"{counted(summary['n_anchors'], 'anchor')}, " if "n_anchors" in summary else ""
     run.say(
@@ -272,12 +260,9 @@ def finish(
         _certificates_line(summary),
         *(f"{what}: {path}" for what, path in written.items() if path != "-"),
     )
-    if as_json:
+    if options["as_json"]:
         print_json(summary | {"outputs": written})
-    problems = _problems(summary)
-    for problem in problems:
-        click.echo(problem, err=True)
-    exit_with(NOT_CONVERGED if problems else 0)
+    exit_with(_problems(summary))
 
 
 def _certificates_line(summary: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ them.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -84,27 +85,16 @@ def check_no_engine(options: Options) -> None:
             )
 
 
-def fit_directory(
-    run: Run,
-    directory: str,
-    outputs: dict[str, str | None],
-    as_json: bool,
-    force: bool,
-    options: Options,
-) -> None:
+def fit_directory(run: Run, directory: str, options: Options) -> None:
     """``fairanchor fit`` of a directory."""
     from fairanchor.cli._fit import finish, new_estimator, summary_of
     from fairanchor.persistence import save_model
     from fairanchor.rows._label_files import check_folder, check_names, write_label_files
 
     options["engine"] = options["engine"] or "stream"
-    output, model, report = outputs["labels"], outputs["model"], outputs["report"]
-    _check_request(output, options)
-    check_outputs(None, model, report, force=force, inputs=[directory])
-    if output is None and not (model or report or as_json):
-        raise click.UsageError("No output: expected -o DIRECTORY, --model, --report or --json.")
-    _check_apart({"INPUT": directory, "-o": output, "--checkpoint": options["checkpoint"],
-                  "--model": model, "--report": report})  # fmt: skip
+    output, model, report, force = (options[n] for n in ("output", "model", "report", "force"))
+    _check_request(directory, options)
+    check_outputs(options | {"output": None}, "model", "report", inputs=[directory])
     if output is not None:
         check_folder(output, force=force)
     with _cluster(options) as client:
@@ -121,7 +111,6 @@ def fit_directory(
         with run.step("fit", f"Clustering {files.n_rows:,} rows", counts=True) as progress:
             labels: Iterable[Any] = _fit_files(files, estimator, options, client, progress)
         summary = summary_of(directory, files, estimator, options, run)
-        sample = None
         if report is not None:
             with run.step("sample", "Reading a sample for the report"):
                 sample = _Sample(files)
@@ -129,15 +118,14 @@ def fit_directory(
         if output is not None:
             with run.step("write", f"Writing {output}"):
                 write_label_files(output, files.parts, labels, force=force)
-        elif sample is not None:
-            for _ in labels:
-                pass
+        elif report is not None:
+            deque(labels, maxlen=0)  # only those of the sample are kept
     if model is not None:
         save_model(estimator, model, preprocessing=files.preprocessing, force=force)
-    if report is not None and sample is not None:
+    if report is not None:
         with run.step("report", f"Writing {report}"):
-            _write_report(report, directory, files, sample, estimator, options, run, force)
-    finish(run, summary, outputs, as_json)
+            _write_report(directory, files, sample, estimator, options, run)
+    finish(run, summary, options)
 
 
 class _Sample:
@@ -188,14 +176,7 @@ class _Sample:
 
 
 def _write_report(
-    path: str,
-    directory: str,
-    files: Any,
-    sample: _Sample,
-    estimator: Any,
-    options: Options,
-    run: Run,
-    force: bool,
+    directory: str, files: Any, sample: _Sample, estimator: Any, options: Options, run: Run
 ) -> None:
     import numpy as np
 
@@ -231,40 +212,46 @@ def _write_report(
         n_rows_total=files.n_rows,
         uses_sensitive_for_prediction=True,
     )
-    write_report(path, summary, force=force)
+    write_report(options["report"], summary, force=options["force"])
 
 
-def _check_apart(places: dict[str, str | None]) -> None:
-    """Raise an error for outputs inside of the input, or of another output."""
-    real = {name: os.path.realpath(path) for name, path in places.items() if path is not None}
-    for name, path in real.items():
-        for other, around in real.items():
-            if name != other and os.path.commonpath([path, around]) == around:
-                raise click.UsageError(
-                    f"{name} {places[name]} is inside of {other} {places[other]}: inputs, outputs "
-                    "and checkpoints need directories of their own."
-                )
-
-
-def _check_request(output: str | None, options: Options) -> None:
+def _check_request(directory: str, options: Options) -> None:
     """Raise an error for what a directory does not take, before any work."""
     for name, (option, default) in FOR_FILES_ONLY.items():
         if options[name] != default:
             raise click.UsageError(f"{option} is for a single file, and INPUT is a directory.")
-    if "drop-rows" in options["missing"]:
-        raise click.UsageError(
-            "--missing drop-rows is for a single file, and INPUT is a directory."
-        )
-    if output == "-":
-        raise click.UsageError("Labels of a directory are a directory: name it with -o.")
-    if options["scheduler"] is not None and options["engine"] != "dask":
-        raise click.UsageError("--scheduler is for --engine dask.")
-    if options["scheduler"] is not None and options["memory_limit"] is not None:
-        raise click.UsageError("--memory-limit is for a cluster that is started here.")
-    if options["resume"] and options["checkpoint"] is None:
-        raise click.UsageError("--resume needs --checkpoint, the directory to continue from.")
-    if options["checkpoint"] is not None and options["engine"] == "memory":
-        raise click.UsageError("--checkpoint is for --engine stream and --engine dask.")
+    engine, scheduler, output = options["engine"], options["scheduler"], options["output"]
+    wanted = [options[name] for name in ("output", "model", "report", "as_json")]
+    for is_wrong, message in [
+        ("drop-rows" in options["missing"], "--missing drop-rows is for a single file."),
+        (output == "-", "Labels of a directory are a directory: name it with -o."),
+        (not any(wanted), "No output: expected -o DIRECTORY, --model, --report or --json."),
+        (scheduler and engine != "dask", "--scheduler is for --engine dask."),
+        (
+            scheduler and options["memory_limit"],
+            "--memory-limit is for a cluster that is started here, without --scheduler.",
+        ),
+        (
+            options["resume"] and not options["checkpoint"],
+            "--resume needs --checkpoint, the directory to continue from.",
+        ),
+        (
+            options["checkpoint"] and engine == "memory",
+            "--checkpoint is for --engine stream and --engine dask.",
+        ),
+    ]:
+        if is_wrong:
+            raise click.UsageError(message)
+    names = {"output": "-o", "checkpoint": "--checkpoint", "model": "--model", "report": "--report"}
+    places = {"INPUT": directory} | {names[key]: options[key] for key in names if options[key]}
+    for name, path in places.items():
+        for other, around in places.items():
+            real, outside = os.path.realpath(path), os.path.realpath(around)
+            if name != other and os.path.commonpath([real, outside]) == outside:
+                raise click.UsageError(
+                    f"{name} {path} is inside of {other} {around}: inputs, outputs and checkpoints "
+                    "need directories of their own."
+                )
 
 
 def _open_files(directory: str) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from fairanchor.cli._common import (
-    MOST_CLUSTERS_IN_A_TABLE,
     PATH,
     Options,
     Run,
@@ -42,15 +41,7 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
     "population's average prices.",
 )
 @shared("missing", "delimiter", "json", "jobs", "force", "quiet")
-def predict(
-    model: str,
-    source: str,
-    output: str | None,
-    as_json: bool,
-    force: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def predict(model: str, source: str, **options: Any) -> None:
     """Label the rows of INPUT by MODEL, a file that 'fairanchor fit --model' wrote.
 
     INPUT needs the columns that the model was fitted to, the sensitive ones included: a row's
@@ -63,25 +54,34 @@ def predict(
     from fairanchor.tables._load import check_id_name
     from fairanchor.tables._write import check_format, write_table
 
-    if output is None and not as_json:
-        output = "-"
-    run = Run(quiet)
-    check_outputs(output, force=force, inputs=[source, model], as_json=as_json)
+    if options["output"] is None and not options["as_json"]:
+        options["output"] = "-"
+    output = options["output"]
+    run = Run(options["quiet"])
+    check_outputs(options, inputs=[source, model])
     if output is not None:
         check_format(output)
     check_id_name(options["id_column"])
     with run.step("read", f"Reading {show_source(source)}"):
         estimator, loaded = load_with_model(model, source, options)
-        unknown = _unknown_groups(loaded, estimator)
     run.say_dropped(loaded.n_dropped)
     with run.step("predict", f"Labelling {counted(len(loaded.X), 'row')}"):
         labels = estimator.predict(loaded.X, sensitive_features=loaded.sensitive_features())
     if output is not None:
         with run.step("write", f"Writing {output}"):
-            write_table(loaded.labelled(labels), output, force=force)
-    summary = _summary(source, model, loaded, estimator, labels, unknown, run)
-    run.say(*_composition_lines(summary), *_blind_lines(summary, estimator, unknown))
-    if as_json:
+            write_table(loaded.labelled(labels), output, force=options["force"])
+    summary = {
+        "command": "predict",
+        "input": source,
+        "model": model,
+        "n_rows": loaded.n_rows,
+        "n_rows_left_out": loaded.n_dropped,
+        **_composition(loaded, estimator, labels),
+        "seconds": run.timings,
+        "warnings": run.warnings,
+    }
+    run.say(*_lines(summary, estimator.preprocessing_.sensitive))
+    if options["as_json"]:
         print_json(summary | {"outputs": {} if output is None else {"labels": output}})
 
 
@@ -102,7 +102,11 @@ def load_with_model(model: str, source: str, options: Options) -> tuple[Any, Any
         )
     if estimator.missing_groups == "own_group" and policy.groups == "error":
         policy = replace(policy, groups="own_group")
-    estimator.set_params(unknown_groups=options["unknown_groups"], n_jobs=options["jobs"])
+    estimator.set_params(
+        unknown_groups=options["unknown_groups"],
+        missing_groups=policy.missing_groups,
+        n_jobs=options["jobs"],
+    )
     table = open_table(source, delimiter=options["delimiter"])
     loaded = load_for_predict(
         table,
@@ -133,79 +137,35 @@ def _warn_of_similar(table: Any, sensitive: tuple[str, ...]) -> None:
             )
 
 
-def _unknown_groups(loaded: Any, estimator: Any) -> dict[Any, int]:
-    """Rows of each group that the model does not have; an error unless they may be blind."""
-    from fairanchor.cluster._attribute_report import unseen_combinations
-
-    if loaded.groups is None:
-        return {}
-    sizes = zip(loaded.groups.names, loaded.groups.sizes.tolist(), strict=True)
-    # Combinations of separate attributes may be new, as long as their parts are known.
-    known = {*estimator.groups_, *unseen_combinations(estimator, loaded.sensitive_features())}
-    unknown = {name: size for name, size in sizes if name not in known}
-    if unknown and estimator.unknown_groups == "error":
-        raise ValueError(
-            f"{_unknown_in_words(estimator, unknown)} A group's prices are learned from its rows; "
-            "--unknown-groups blind uses the average of the known ones instead."
-        )
-    return unknown
-
-
-def _unknown_in_words(estimator: Any, unknown: dict[Any, int]) -> str:
-    from fairanchor.cluster._attribute_report import unseen_values
-
-    def with_rows(sizes: dict[Any, int]) -> str:
-        most = list(sizes.items())[:5]
-        return ", ".join(f"{show_name(name)} ({counted(size, 'row')})" for name, size in most)
-
-    def listed(names: Any) -> str:
-        return ", ".join(map(show_name, names[:20]))
-
-    by_column = unseen_values(estimator, unknown)
-    if by_column is None:
-        return (
-            f"{counted(len(unknown), 'group')} that the model has not seen: {with_rows(unknown)}. "
-            f"It knows {listed(estimator.groups_)}."
-        )
-    number = counted(sum(map(len, by_column.values())), "value")
-    columns = "; ".join(
-        f"{with_rows(sizes)} in the column {show_name(column)}, whose groups are "
-        f"{listed(estimator.attribute_groups_[column])}"
-        for column, sizes in by_column.items()
-    )
-    return f"{number} that the model has not seen: {columns}."
-
-
-def _summary(
-    source: str,
-    model: str,
-    loaded: Any,
-    estimator: Any,
-    labels: Any,
-    unknown: dict[Any, int],
-    run: Run,
-) -> dict[str, Any]:
+def _composition(loaded: Any, estimator: Any, labels: Any) -> dict[str, Any]:
+    """Sizes, groups, counts and measures; None where groups are not known."""
     import numpy as np
 
-    n_clusters = len(estimator.cluster_centers_)
-    composition: dict[str, Any] = dict.fromkeys(("groups", "counts", *MEASURES))
-    if loaded.groups is not None:
-        names, counts = composition_of(loaded.groups, estimator, labels)
-        composition = {"groups": names, "counts": counts, **measures_of(counts)}
-        if hasattr(estimator, "attribute_groups_"):
-            composition["attributes"] = _attributes_of(estimator, names, counts)
-    return {
-        "command": "predict",
-        "input": source,
-        "model": model,
-        "n_rows": loaded.n_rows,
-        "n_rows_left_out": loaded.n_dropped,
-        "n_rows_blind": len(loaded.X) if loaded.groups is None else sum(unknown.values()),
-        "sizes": np.bincount(labels, minlength=n_clusters),
-        **composition,
-        "seconds": run.timings,
-        "warnings": run.warnings,
+    from fairanchor.cluster._attribute_report import unseen_combinations
+
+    entries: dict[str, Any] = {
+        "n_rows_blind": len(labels),
+        "sizes": np.bincount(labels, minlength=len(estimator.cluster_centers_)),
+        **dict.fromkeys(("groups", "counts", *MEASURES)),
     }
+    if loaded.groups is None:
+        return entries
+    # Combinations of separate attributes may be new, as long as their parts are known.
+    known = {
+        *estimator.groups_,
+        *unseen_combinations(estimator, loaded.sensitive_features()),
+    }
+    sizes = zip(loaded.groups.names, loaded.groups.sizes.tolist(), strict=True)
+    names, counts = composition_of(loaded.groups, estimator, labels)
+    entries |= {
+        "n_rows_blind": sum(size for name, size in sizes if name not in known),
+        "groups": names,
+        "counts": counts,
+        **measures_of(counts),
+    }
+    if hasattr(estimator, "attribute_groups_"):
+        entries["attributes"] = _attributes_of(estimator, names, counts)
+    return entries
 
 
 def composition_of(groups: Any, estimator: Any, labels: Any) -> tuple[list[Any], Any]:
@@ -233,42 +193,24 @@ def _attributes_of(estimator: Any, names: list[Any], counts: Any) -> dict[str, A
     return attributes
 
 
-def _composition_lines(summary: dict[str, Any]) -> list[str]:
+def _lines(summary: dict[str, Any], sensitive: tuple[str, ...]) -> list[str]:
     """Composition of the clusters that have rows; sizes if the groups are not known."""
-    counts, sizes = summary["counts"], summary["sizes"]
-    clusters = [cluster for cluster, size in enumerate(sizes.tolist()) if size]
-    if counts is not None:
+    sizes, blind = summary["sizes"], counted(summary["n_rows_blind"], "row")
+    if summary["counts"] is None:
+        listed = (f"{cluster}: {counted(size, 'row')}" for cluster, size in enumerate(sizes))
+        columns = ", ".join(map(show_name, sensitive))
         return [
-            *composition_lines(counts[clusters], summary["groups"], clusters),
-            "",
-            measures_line(summary),
-            *attribute_lines(summary.get("attributes")),
-        ]
-    rows: list[tuple[Any, int]] = [(c, int(sizes[c])) for c in clusters[:MOST_CLUSTERS_IN_A_TABLE]]
-    lines = [
-        f"{name:>7}{size:>13,}{size / sizes.sum():>10.2%}"
-        for name, size in [*rows, ("all", int(sizes.sum()))]
-    ]
-    if len(clusters) > len(rows):
-        left_out = counted(len(clusters) - len(rows), "more cluster")
-        lines.insert(-1, f"{'...':>7}  {left_out} (--json has all)")
-    return [f"{'cluster':>7}{'rows':>13}{'share':>10}", *lines]
-
-
-def _blind_lines(summary: dict[str, Any], estimator: Any, unknown: dict[Any, int]) -> list[str]:
-    """How many rows were labelled without regard to their groups."""
-    from fairanchor.cluster._attribute_report import unseen_values
-
-    number = counted(summary["n_rows_blind"], "row")
-    if summary["groups"] is None:
-        columns = ", ".join(map(show_name, estimator.preprocessing_.sensitive))
-        return [
-            "",
-            f"Labelled without groups, by average prices: {number}. The input does not have "
+            f"Clusters: {', '.join(listed)}.",
+            f"Labelled without groups, by average prices: {blind}. The input does not have "
             f"{columns}, so the composition of the clusters is not known.",
         ]
-    if not unknown:
-        return []
-    by_column = unseen_values(estimator, unknown)
-    n_groups = len(unknown) if by_column is None else sum(map(len, by_column.values()))
-    return [f"Labelled by average prices: {number} of {counted(n_groups, 'unknown group')}."]
+    clusters = [cluster for cluster, size in enumerate(sizes) if size]
+    lines = [
+        *composition_lines(summary["counts"][clusters], summary["groups"], clusters),
+        "",
+        measures_line(summary),
+        *attribute_lines(summary.get("attributes")),
+    ]
+    if summary["n_rows_blind"]:
+        lines.append(f"Labelled by average prices: {blind} of unknown groups.")
+    return lines

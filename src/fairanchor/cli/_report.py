@@ -8,7 +8,6 @@ from fairanchor.cli._common import (
     PATH,
     Run,
     check_outputs,
-    check_report,
     command_line,
     shared,
     show_source,
@@ -22,9 +21,9 @@ from fairanchor.cli._predict import composition_of, load_with_model
 )
 @click.argument("model", type=PATH)
 @click.argument("source", metavar="INPUT", type=PATH)
-@click.option("--output", "-o", required=True, type=PATH, help="Report, .html.")
+@click.option("--output", "-o", "report", required=True, type=PATH, help="Report, .html.")
 @shared("missing", "delimiter", "jobs", "force", "quiet")
-def report(model: str, source: str, output: str, force: bool, quiet: bool, **options: Any) -> None:
+def report(model: str, source: str, **options: Any) -> None:
     """Label the rows of INPUT by MODEL as 'fairanchor predict' does, and report their composition.
 
     'fairanchor fit --report' writes the report of a fit, with its constraint and its price;
@@ -34,9 +33,8 @@ def report(model: str, source: str, output: str, force: bool, quiet: bool, **opt
 
     from fairanchor.report import RunSummary, write_report
 
-    run = Run(quiet)
-    check_report(output)
-    check_outputs(None, output, force=force, inputs=[source, model])
+    run, output = Run(options["quiet"]), options["report"]
+    check_outputs(options, "report", inputs=[source, model])
     with run.step("read", f"Reading {show_source(source)}"):
         options |= {"unknown_groups": "error", "id_column": None}
         estimator, loaded = load_with_model(model, source, options)
@@ -63,5 +61,5 @@ def report(model: str, source: str, output: str, force: bool, quiet: bool, **opt
             command=command_line(),
             uses_sensitive_for_prediction=True,
         )
-        write_report(output, summary, force=force)
+        write_report(output, summary, force=options["force"])
     run.say(f"report: {output}")

@@ -16,13 +16,13 @@ EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 # The library names its parameters, the command line its options.
 OPTIONS = {
     r"missing_groups='own_group'": "--missing own-group",
-    r"unknown_groups='blind'": "--unknown-groups blind",
+    r"set_params\(unknown_groups='blind'\)": "--unknown-groups blind",
     r"force=True": "--force",
     r"\bn_clusters\b": "--clusters",
     r"\bmin_cluster_size\b": "--min-cluster-size",
     r"\brandom_state\b": "--seed",
     r"\bn_jobs\b": "--jobs",
-    r"\bsensitive_features\b": "--sensitive",
+    r"\bsensitive_features\b": "the sensitive column",
     r"\b(tolerance|attributes|clusterer)=": r"--\1=",
 }
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
