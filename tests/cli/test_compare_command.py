@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_info
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor.cli import _compare
 from fairanchor.cli._compare import METHODS
 from fairanchor.metrics import relative_balance_score
-from fairanchor.report._collect import plain_kmeans
 
 N_PEOPLE = 900
 
@@ -100,8 +97,7 @@ def changed_fit(monkeypatch, change):
 
 def test_without_matplotlib_the_error_comes_first_and_names_the_extra(folder, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("fairanchor.cli._compare.load_table", lambda *args: pytest.fail("read"))
-    result = run(*BASIC, *TWO, "-o", "compare.png", code=1)
+    result = run("compare", "none.csv", *BASIC[2:], "-o", "compare.png", code=1)
     assert 'pip install "fairanchor[report]"' in result.stderr
 
 
@@ -117,14 +113,10 @@ def test_a_picture_that_fails_does_not_take_the_results_along(folder, run, monke
     assert folder.names == ["people.csv", "people.parquet"]
 
 
-def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise ValueError("no")
-
-    monkeypatch.setattr(_compare, "_fitted", refuse)
-    monkeypatch.setattr(_compare, "_warm_up", lambda *args: None)
-    result = run(*BASIC, *TWO, "-o", "compare.png", code=3)
+def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run):
+    result = run(*BASIC[:3], 901, *BASIC[4:], *TWO, "-o", "compare.png", code=3)
     assert "there is no figure compare.png" in result.stderr
+    assert "--clusters=901" in result.stdout
     assert not (folder / "compare.png").exists()
 
 
@@ -181,29 +173,3 @@ def test_a_group_with_few_anchors_does_not_warn(folder, run):
                  "--features", "age,income", *methods, "--json", code=None)  # fmt: skip
     for record in records(result).values():
         assert not [message for message in record["warnings"] if "fewer rows" in message]
-
-
-def test_jobs_reach_every_method(folder, run, monkeypatch):
-    seen = {}
-
-    def look(estimator, X, groups):
-        threads = max(pool["num_threads"] for pool in threadpool_info())
-        seen[type(estimator).__name__] = (getattr(estimator, "n_jobs", None), threads)
-        raise ValueError("seen")
-
-    monkeypatch.setattr(_compare, "_fitted", look)
-    monkeypatch.setattr(_compare, "_warm_up", lambda *args: None)
-    for jobs in (1, 2):
-        run(*BASIC, "--method", "fair k-means", *TWO, "--jobs", jobs, code=3)
-        expected = (jobs, jobs)
-        assert seen == {
-            "KMeans": (None, jobs),
-            "FairKMeans": expected,
-            "AnchorFairClustering": expected,
-        }
-
-
-def test_plain_kmeans_is_that_of_the_report():
-    plain = _compare._estimator("k-means", {"n_clusters": 2, "seed": 5, "jobs": 1})
-    framework = AnchorFairClustering(2, random_state=5)
-    assert plain.get_params() == plain_kmeans(framework).get_params()

@@ -7,9 +7,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import FairKMeans, load_model
-from fairanchor.cli import _compare_path
 from fairanchor.metrics import relative_balance_score, worst_violation
-from fairanchor.model_selection import TOLERANCES, FairnessPath
+from fairanchor.model_selection import TOLERANCES
 
 TABLE = ("people.csv", "-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
 FEATURES = ("--features", "age,income")
@@ -40,48 +39,6 @@ def test_compare_path_has_a_row_for_each_tolerance_and_a_picture(folder, run):
     assert ("A gap below 0" in result.stdout) == (min(gaps) < 0)
     assert "(no constraint): a reading of the curve, not advice." in lines[-1]
     assert "relative balance of the worst cell" in (folder / "path.svg").read_text()
-
-
-def path_of(*records):
-    names = ("tolerance", "cost", "lp_value", "balance", "relative_balance", "violation")
-    made = [dict(zip(names, own, strict=True)) | {"converged": True} for own in records]
-    return FairnessPath(made, [])
-
-
-def test_a_gap_keeps_its_sign_and_what_it_means_is_said():
-    below = path_of((0.0, 10.0, 10.1, 0.5, 0.9, 0.4), (1.0, 9.0, 9.0, 0.5, 0.9, 0.0))
-    lines = _compare_path._lines(below.records, 0.0)
-    assert [line.split()[-1] for line in lines[1:3]] == ["-1.0e-02", "0.0e+00"]
-    assert "A gap below 0: labels that miss bounds by a part of a row" in lines[3]
-    above = path_of((0.0, 10.0, 9.9, 0.5, 0.9, 0.4), (1.0, 9.0, 9.0 * (1 + 1e-15), 0.5, 0.9, 0.0))
-    lines = _compare_path._lines(above.records, 0.0)
-    assert [line.split()[-1] for line in lines[1:3]] == ["1.0e-02", "0.0e+00"]
-    assert "A gap below 0" not in "".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("suggested", "loosest", "expected"),
-    [
-        (
-            0.1,
-            1.0,
-            "Tolerance 0.1 is the smallest that costs at most 5% more than 1 (no constraint): ",
-        ),
-        (1.0, 1.0, "No tighter tolerance costs at most 5% more than 1 (no constraint): "),
-        (0.2, 0.2, "No tighter tolerance costs at most 5% more than 0.2 (the loosest one here): "),
-    ],
-)
-def test_the_suggestion_says_what_costs_are_compared_with(suggested, loosest, expected):
-    assert _compare_path._suggestion(suggested, loosest).startswith(expected)
-
-
-def test_a_path_that_misses_bounds_or_did_not_converge_is_a_problem():
-    path = path_of((0.1, 10.0, 9.9, 0.5, 0.9, 1.5), (1.0, 9.0, 9.0, 0.5, 0.9, 0.0))
-    assert _compare_path._problems(path.records) == [
-        "Bounds missed by a row or more: tolerance 0.1."
-    ]
-    path.records[0]["violation"], path.records[1]["converged"] = 0.0, False
-    assert _compare_path._problems(path.records) == ["Not converged: tolerance 1."]
 
 
 def test_compare_path_of_one_tolerance_suggests_nothing(folder, run):

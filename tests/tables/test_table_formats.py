@@ -188,8 +188,6 @@ REFUSED = {
         "an old Excel workbook",
     ),
     "bzip2": ("t.csv.bz2", b"BZh91AY", "compressed by bzip2: decompress it, or use gzip"),
-    "xz": ("t.csv.xz", b"\xfd7zXZ\x00", "compressed by xz"),
-    "zstd": ("t.csv.zst", b"\x28\xb5\x2f\xfd", "compressed by zstd"),
     "UTF-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is UTF-16 text.*iconv -f utf-16"),
     "JSON": ("t.json", b'[{"a": 1}]', "is JSON, expected CSV"),
     "NUL later on": ("t.csv", b"a,b\n" + b"1,2\n" * 9 + b"\x00", "is not text"),

@@ -111,18 +111,7 @@ def audit(labels: str, **options: Any) -> None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows with a cluster and a group.
-
-    Attributes
-    ----------
-    clusters, groups : list
-        Names.
-    cluster_codes, group_codes : ndarray of shape (n_rows,)
-    columns : list of str
-        The sensitive ones.
-    n_without : int
-        Number of rows that lack a cluster or a group.
-    """
+    """Rows with a cluster and a group, and how many rows lack one of them."""
 
     clusters: list[Any]
     groups: list[Any]
@@ -257,10 +246,7 @@ def _partners(wanted: Any, present: Any, holder: Any) -> Any:
 
 
 def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
-    """The constraint of ``--tolerance``, ``--targets`` and ``--attributes``, and a sentence.
-
-    One entry for each attribute; None if there is no constraint.
-    """
+    """The constraint that the options state, one entry per attribute, and a sentence about it."""
     separate = options["attributes"] == "separate"
     if options["tolerance"] is None and options["targets"] is None and not separate:
         return None, None

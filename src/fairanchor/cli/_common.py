@@ -129,14 +129,8 @@ def load_table(source: str, options: Options) -> Any:
 def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = ()) -> None:
     """Raise an error before the work for what could not be written after it.
 
-    Parameters
-    ----------
-    options : dict
-        With ``force``, and with the outputs. ``output`` may be ``-``, standard output.
-    *names : str
-        Options that name further output files.
-    inputs : sequence of str or None
-        Files that are read, which are never replaced.
+    ``output`` may be ``-``, standard output; ``names`` are options with further output files.
+    Files that are read, ``inputs``, are never replaced.
     """
     from fairanchor._utils._files import check_output, is_device
 
@@ -179,13 +173,7 @@ def command_line() -> str:
 
 
 class Run:
-    """Messages, warnings, progress and timings of one command.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether to print nothing but warnings.
-    """
+    """Messages, warnings, progress and timings of one command."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -201,11 +189,8 @@ class Run:
     def step(self, name: str, description: str, *, counts: bool = False) -> Iterator[Any]:
         """Time a part of the work, show its progress, and repeat its warnings.
 
-        Yields
-        ------
-        show : callable or None
-            For work in passes over chunks: takes the name of a pass, the number of its chunks
-            that are done, and of all. Without a terminal every pass is a line when it ends.
+        For work in passes over chunks it yields a function of the name of a pass, the number of its
+        chunks that are done, and of all. Without a terminal a pass is a line when it ends.
         """
         start = time.perf_counter()
         with recorded_warnings() as messages:

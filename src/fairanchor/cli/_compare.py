@@ -23,6 +23,7 @@ from fairanchor.cli._common import (
     show_source,
 )
 from fairanchor.cli._compare_path import Comparison, check_path_options, compare_path
+from fairanchor.cli._terminal import with_options
 from fairanchor.tables._wording import counted
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -213,7 +214,7 @@ def _measured(method: str, loaded: Any, groups: Any, options: Options) -> dict[s
         try:
             _fitted(estimator, loaded.X, groups)
         except (ValueError, RuntimeError, MemoryError) as error:
-            reason = str(error) or type(error).__name__
+            reason = with_options(str(error)) or type(error).__name__
             return {"method": method, "error": reason, "warnings": messages}
         seconds = time.perf_counter() - start
     return {

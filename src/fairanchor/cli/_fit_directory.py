@@ -6,11 +6,12 @@ them.
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -34,24 +35,15 @@ REPORT_ROWS = 20_000
 
 
 class Bytes(click.ParamType):
-    """A size such as ``2GB`` or ``500MB``."""
+    """A size such as ``2GB``, ``500MB`` or ``1.5GiB``."""
 
     name = "size"
-    units = {
-        "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
-        "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1,
-    }  # fmt: skip
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        text = str(value).strip().lower()
-        unit = next((unit for unit in self.units if text.endswith(unit)), "")
-        try:
-            size = float(text.removesuffix(unit)) * self.units.get(unit, 1)
-        except ValueError:
-            size = -1.0
-        if not 0 < size < float("inf"):
+        text = re.fullmatch(r"(\d+\.?\d*) *([kmgt]?)(i?)b?", str(value).strip().lower())
+        if text is None or float(text[1]) == 0:
             self.fail(f"{value!r} is no size: expected for instance 2GB or 500MB.", param, ctx)
-        return int(size)
+        return int(float(text[1]) * (1024 if text[3] else 1000) ** " kmgt".index(text[2] or " "))
 
 
 def engine_options(command: Any) -> Any:
@@ -129,18 +121,7 @@ def fit_directory(run: Run, directory: str, options: Options) -> None:
 
 
 class _Sample:
-    """Rows for a report, from all parts of the files.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_sampled,)
-        Their numbers.
-    X : ndarray of shape (n_sampled, n_features)
-    sensitive : list of pyarrow.ChunkedArray
-        Their sensitive columns.
-    labels : list of ndarray
-        Filled while the labels of all rows go through `collecting`.
-    """
+    """Rows for a report, from all parts of the files, and their labels."""
 
     def __init__(self, files: Any) -> None:
         import numpy as np
@@ -258,16 +239,12 @@ def _open_files(directory: str) -> Any:
     """The Parquet or Arrow files of a directory as a pyarrow dataset, in the order of names."""
     import pyarrow.dataset as ds
 
-    paths = []
-    for parent, directories, names in os.walk(directory):
-        directories[:] = [name for name in directories if not name.startswith((".", "_"))]
-        paths += [os.path.join(parent, name) for name in names if not name.startswith((".", "_"))]
+    hidden = re.compile(r"(^|/)[._]")
+    paths = [path.as_posix() for path in Path(directory).rglob("*") if path.is_file()]
+    paths = sorted(path for path in paths if not hidden.search(os.path.relpath(path, directory)))
     if not paths:
         raise ValueError(f"{directory} has no files, expected Parquet or Arrow files.")
-    first = {
-        SUFFIXES.get(os.path.splitext(path)[1].lower()): path
-        for path in sorted(paths, reverse=True)
-    }
+    first = {SUFFIXES.get(os.path.splitext(path)[1].lower()): path for path in reversed(paths)}
     if len(first) > 1 or None in first:
         examples = [first[None]] if None in first else list(first.values())
         raise ValueError(
@@ -275,7 +252,7 @@ def _open_files(directory: str) -> Any:
             ".parquet files, or only .arrow (.feather). Text files are read one by one, or written "
             "as Parquet first."
         )
-    return ds.dataset(sorted(paths), format=next(iter(first)))
+    return ds.dataset(paths, format=next(iter(first)))
 
 
 def _n_workers(options: Options) -> int:
@@ -369,15 +346,13 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
         ]
         statistics = (result_of(future, "statistics") for future in futures)
     else:
-        statistics = read_ahead(partial(_statistics_of_chunk, files, spans, impute), len(spans))
+        statistics = read_ahead(
+            lambda number: statistics_of_span(impute, files, *spans[number]), len(spans)
+        )
     preprocessing = Preprocessing.of_statistics(
         statistics, roles.features, roles.sensitive, impute=impute
     )
     return replace(files, preprocessing=preprocessing, missing_advice="--missing own-group")
-
-
-def _statistics_of_chunk(files: Any, spans: Any, impute: bool, number: int) -> list[Any]:
-    return statistics_of_span(impute, files, *spans[number])
 
 
 def statistics_of_span(impute: bool, files: Any, start: int, stop: int) -> list[Any]:
@@ -398,6 +373,7 @@ def _fit_files(
     files: Any, estimator: Any, options: Options, client: Any, progress: Any
 ) -> Iterator[Any]:
     """Fit an estimator by the chosen engine; the labels of all rows, in order."""
+    from fairanchor.rows._journal import Journal
     from fairanchor.rows._open import FileTable
     from fairanchor.rows._stream import as_table
 
@@ -409,8 +385,8 @@ def _fit_files(
         if options["checkpoint"] is not None:
             names = ("sensitive", "features", "exclude", "missing")
             command = {name: options[name] for name in names}
-            checkpoint = partial(
-                _journal, options["checkpoint"], resume=options["resume"], command=command
+            checkpoint = lambda run: Journal(  # noqa: E731
+                options["checkpoint"], run | {"command": command}, resume=options["resume"]
             )
         table = FileTable(files, client=client, checkpoint=checkpoint, progress=progress)
         estimator.fit(table, sensitive_features=list(files.sensitive))
@@ -418,9 +394,3 @@ def _fit_files(
         return iter([estimator.labels_])
     labels: Iterator[Any] = estimator.iter_labels()
     return labels
-
-
-def _journal(directory: str, run: dict[str, Any], *, resume: bool, command: dict[str, Any]) -> Any:
-    from fairanchor.rows._journal import Journal
-
-    return Journal(directory, run | {"command": command}, resume=resume)

@@ -45,19 +45,7 @@ def targets_of_file(
 ) -> list[Any]:
     """`FairnessTargets` of ``--targets``, one for each attribute.
 
-    Parameters
-    ----------
-    options : dict
-        With ``targets``, ``attributes`` and ``tolerance``.
-    columns : sequence of str
-        The sensitive columns.
-    group_names : sequence
-        Names of their combinations.
-    n_clusters, n_rows : int
-
-    Returns
-    -------
-    targets : list of FairnessTargets
+    The groups are the combinations of the sensitive columns.
     """
     path = options["targets"]
     attributes = [_Attribute(tuple(columns), list(group_names), n_clusters)]
@@ -110,16 +98,7 @@ def _read_records(path: str) -> list[dict[str, Any]]:
 
 
 class _Attribute:
-    """The targets of a file for the groups of one attribute.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        Whose combinations are the groups.
-    names : list
-        Of the groups.
-    n_clusters : int
-    """
+    """The targets of a file for one attribute, whose groups are combinations of columns."""
 
     def __init__(self, columns: tuple[str, ...], names: list[Any], n_clusters: int) -> None:
         self.columns = columns

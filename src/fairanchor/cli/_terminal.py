@@ -152,10 +152,7 @@ def draws(stream: Any) -> bool:
 def progress_line(description: str, *, counts: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A line on the terminal: a spinner with the elapsed time, and a bar if there are counts.
 
-    Yields
-    ------
-    show : callable
-        Takes the name of a pass over the rows, the number of its chunks that are done, and of all.
+    Yields a function of the name of a pass, the number of its chunks that are done, and of all.
     """
     from rich.console import Console
     from rich.progress import (

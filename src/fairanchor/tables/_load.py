@@ -39,17 +39,8 @@ BLIND_ADVICE = (
 class LoadedTable:
     """Rows that are ready to be clustered or labelled.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_kept, n_features)
-    groups : Groups or None
-        Of the kept rows; None if the table has no sensitive columns.
-    preprocessing : Preprocessing
-    kept : ndarray of shape (n_rows,), bool, or None
-        Rows that were not dropped; None means all.
-    ids : pyarrow.Array of length n_rows
-        Identifies a row in the output.
-    id_name : str
+    ``groups`` is None if the table has no sensitive columns, ``kept`` None if no row was dropped.
+    ``ids`` identify all rows in the output.
     """
 
     X: np.ndarray
@@ -69,19 +60,7 @@ class LoadedTable:
         return self.n_rows - len(self.X)
 
     def sensitive_features(self, attributes: str = "intersection", missing: Any = None) -> Any:
-        """Names of groups as the estimators take them.
-
-        Parameters
-        ----------
-        attributes : {"intersection", "separate"}
-            Whether a row has the name of its combination, or one value for each column.
-        missing : str, default=None
-            Name of missing values.
-
-        Returns
-        -------
-        sensitive_features : ndarray, SeparateColumns or None
-        """
+        """Names of groups as the estimators take them, with another name for missing values."""
         if self.groups is None:
             return None
         names = [_without_none(name, missing) for name in self.groups.names]
@@ -131,22 +110,9 @@ def load_for_predict(
     id_column: str | None = None,
     groups_needed: bool = True,
 ) -> LoadedTable:
-    """Read a table for a model.
+    """Read a table for a model whose groups are ``known``.
 
-    Parameters
-    ----------
-    source : TableSource
-    preprocessing : Preprocessing
-    known : sequence
-        Names of the groups of the model.
-    missing : MissingPolicy
-    id_column : str, default=None
-    groups_needed : bool, default=True
-        Whether a table without any of the sensitive columns is an error.
-
-    Returns
-    -------
-    loaded : LoadedTable
+    Without ``groups_needed`` the table may lack all sensitive columns.
     """
     sensitive = _sensitive_of(source, preprocessing, groups_needed)
     roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
@@ -211,15 +177,7 @@ def check_names(column: pa.ChunkedArray, name: str) -> None:
 
 
 def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
-    """Groups of a table's rows; errors name the options of the command line.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    columns : sequence of str
-        Several columns mean their intersection.
-    missing : {"error", "own_group"}
-    """
+    """Groups of a table by one or several columns; errors name options of the command line."""
     for name in columns:
         check_names(table.column(name), name)
         absent = is_missing(table.column(name))

@@ -50,12 +50,6 @@ class NumericColumn:
         np.divide(values - self.center, self.scale, out=out[:, 0])
         out[np.isnan(values), 0] = 0.0
 
-    def is_valid(self) -> bool:
-        """Whether a model file may contain it."""
-        numbers = (self.center, self.scale)
-        finite = all(type(number) is float and math.isfinite(number) for number in numbers)
-        return finite and self.scale > 0
-
 
 @dataclass(frozen=True)
 class CategoricalColumn:
@@ -87,19 +81,9 @@ class CategoricalColumn:
         out[:] = 0.0
         out[known, codes[known]] = 1.0
 
-    def is_valid(self) -> bool:
-        """Whether a model file may contain it."""
-        texts = all(isinstance(text, str) for text in self.categories)
-        return (
-            texts
-            and len(set(self.categories)) == len(self.categories)
-            and (self.fill in self.categories)
-        )
-
 
 Column = NumericColumn | CategoricalColumn
-_KINDS = {"numeric": NumericColumn, "categorical": CategoricalColumn}
-_KIND_OF = {kind: name for name, kind in _KINDS.items()}
+KINDS = {NumericColumn: "numeric", CategoricalColumn: "categorical"}
 
 
 def category_name(column: str, category: str) -> str:
@@ -280,7 +264,7 @@ class Preprocessing:
 
     def to_json(self) -> dict[str, Any]:
         """A structure of JSON types; numbers keep all digits."""
-        columns = [{"kind": _KIND_OF[type(column)]} | asdict(column) for column in self.columns]
+        columns = [{"kind": KINDS[type(column)]} | asdict(column) for column in self.columns]
         return {"columns": columns, "sensitive": list(self.sensitive), "impute": self.impute}
 
     @classmethod
@@ -289,11 +273,20 @@ class Preprocessing:
         columns: list[Column] = []
         for entry in plain["columns"]:
             entry = dict(entry)
-            kind: Any = _KINDS[entry.pop("kind")]
-            if kind is CategoricalColumn:
+            kind = entry.pop("kind")
+            column: Column
+            if kind == "numeric":
+                column = NumericColumn(**entry)
+                numbers = (column.center, column.scale)
+                is_valid = all(type(x) is float and math.isfinite(x) for x in numbers)
+                is_valid = is_valid and column.scale > 0
+            else:
                 entry["categories"] = tuple(entry["categories"])
-            column = kind(**entry)
-            if not (isinstance(column.name, str) and column.is_valid()):
+                column = CategoricalColumn(**entry)
+                is_valid = all(isinstance(text, str) for text in column.categories)
+                is_valid = is_valid and len(set(column.categories)) == len(column.categories)
+                is_valid = is_valid and kind == "categorical" and column.fill in column.categories
+            if not (is_valid and isinstance(column.name, str)):
                 raise ValueError(f"invalid column {str(column)[:200]}")
             columns.append(column)
         sensitive, impute = tuple(plain["sensitive"]), plain["impute"]

@@ -13,17 +13,16 @@ from pyarrow import csv, ipc, parquet
 from fairanchor.tables._wording import quoted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 -t utf-8."
 BINARY_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 GZIP = b"\x1f\x8b"
+SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
 # First bytes of files that often carry the name of a table.
 FOREIGN = {
     b"PK": "a zip archive or an Excel workbook: save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
     b"BZh": "compressed by bzip2: decompress it, or use gzip",
-    b"\xfd7zXZ": "compressed by xz: decompress it, or use gzip",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: decompress it, or use gzip",
     b"\xff\xfe": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
-    b"\xfe\xff": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
 }
 
 
@@ -114,12 +113,9 @@ def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
         with _reading(title, "gzip"):
             data = pa.py_buffer(pa.CompressedInputStream(_stream(data), "gzip").read())
         head = bytes(memoryview(data)[:4096])
-    if head[:4] == b"PAR1":
-        return _open_parquet(data, title)
-    if head[:6] == b"ARROW1":
-        return _open_arrow(data, title, ipc.open_file)
-    if head[:4] == b"\xff\xff\xff\xff":
-        return _open_arrow(data, title, ipc.open_stream)
+    for start, kind in SIGNATURES.items():
+        if head.startswith(start):
+            return _open_binary(data, title, kind)
     _check_text(head, name.suffix, title)
     is_tsv = name.suffix in (".tsv", ".tab")
     return _open_csv(data, title, delimiter or ("\t" if is_tsv else ","))
@@ -174,7 +170,7 @@ def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource
 
     # Only for the names: types must be decided by all rows, not by the first block.
     with (
-        _reading_csv(title, delimiter),
+        _reading(title, "CSV", delimiter),
         csv.open_csv(_stream(data), parse_options=parsing(0)) as reader,
     ):
         columns = list(reader.schema.names)
@@ -193,12 +189,12 @@ def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        with _reading_csv(title, delimiter):
+        with _reading(title, "CSV", delimiter):
             table = csv.read_csv(
                 _stream(data), parse_options=parsing(len(columns)), convert_options=convert
             )
         if any(pa.types.is_binary(field.type) for field in table.schema):
-            raise _not_utf8(title)
+            raise ValueError(NOT_UTF8.format(title))
         _check_line_breaks(table, title)
         return table
 
@@ -219,64 +215,27 @@ def _check_line_breaks(table: pa.Table, title: str) -> None:
             )
 
 
-def _not_utf8(title: str) -> ValueError:
-    return ValueError(
-        f"{title} is not UTF-8 text. Convert the file, for instance with iconv -f latin1 -t utf-8."
-    )
+def _open_binary(data: Path | pa.Buffer, title: str, kind: str) -> TableSource:
+    """A Parquet file, or an Arrow file or stream."""
+    openers = {"Parquet": parquet.ParquetFile, "Arrow": ipc.open_file, "stream": ipc.open_stream}
+    with _reading(title, kind):
+        reader = openers[kind](_stream(data))
+
+    def read(columns: list[str], names: set[str]) -> pa.Table:
+        with _reading(title, kind):
+            is_parquet = kind == "Parquet"
+            table = reader.read(columns=columns) if is_parquet else reader.read_all()
+            # Offsets in a damaged file can point anywhere, and using them would crash the process.
+            table.validate(full=True)
+            return table.select(columns)
+
+    schema = reader.schema_arrow if kind == "Parquet" else reader.schema
+    return TableSource(title, list(schema.names), read)
 
 
 @contextmanager
-def _reading_csv(title: str, delimiter: str) -> Iterator[None]:
+def _reading(title: str, kind: str, delimiter: str | None = None) -> Iterator[None]:
     """Add the name of the file and advice to errors of pyarrow."""
-    try:
-        yield
-    except pa.ArrowMemoryError:
-        raise
-    except UnicodeDecodeError:
-        raise _not_utf8(title) from None
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0][:200]
-        if "UTF8" in reason:
-            raise _not_utf8(title) from None
-        if "Empty CSV" in reason:
-            raise ValueError(f"{title} is empty: expected a header and rows.") from None
-        raise ValueError(
-            f"{title} cannot be read as a table with {delimiter!r} between values: {reason}. Check "
-            "that every quote in this row is closed, or name another separator with --delimiter."
-        ) from None
-
-
-def _open_parquet(data: Path | pa.Buffer, title: str) -> TableSource:
-    with _reading(title, "Parquet"):
-        file = parquet.ParquetFile(_stream(data))
-
-    def read(columns: list[str], names: set[str]) -> pa.Table:
-        with _reading(title, "Parquet"):
-            return _validated(file.read(columns=columns).select(columns))
-
-    return TableSource(title, list(file.schema_arrow.names), read)
-
-
-def _open_arrow(data: Path | pa.Buffer, title: str, opener: Callable[..., Any]) -> TableSource:
-    with _reading(title, "Arrow"):
-        reader = opener(_stream(data))
-
-    def read(columns: list[str], names: set[str]) -> pa.Table:
-        with _reading(title, "Arrow"):
-            return _validated(reader.read_all().select(columns))
-
-    return TableSource(title, list(reader.schema.names), read)
-
-
-def _validated(table: pa.Table) -> pa.Table:
-    # Offsets in a damaged file can point anywhere, and using them would crash the process.
-    table.validate(full=True)
-    return table
-
-
-@contextmanager
-def _reading(title: str, kind: str) -> Iterator[None]:
-    """Add the name of the file and its format to errors of pyarrow."""
     try:
         yield
     except pa.ArrowMemoryError as error:
@@ -285,6 +244,18 @@ def _reading(title: str, kind: str) -> Iterator[None]:
             "larger than the available memory, or it is damaged. A directory of Parquet files is "
             "read in chunks."
         ) from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{title} is not a complete {kind} file: {reason}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0][:200]
+        if delimiter is None:
+            message = f"{title} is not a complete {kind} file: {reason}"
+        elif isinstance(error, UnicodeDecodeError) or "UTF8" in reason:
+            message = NOT_UTF8.format(title)
+        elif "Empty CSV" in reason:
+            message = f"{title} is empty: expected a header and rows."
+        else:
+            message = (
+                f"{title} cannot be read as a table with {delimiter!r} between values: {reason}. "
+                "Check that every quote in this row is closed, or name another separator with "
+                "--delimiter."
+            )
+        raise ValueError(message) from None

@@ -19,17 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by their use.
-
-    Attributes
-    ----------
-    sensitive : tuple of str
-        Several columns mean their intersection.
-    features : tuple of str
-        In the order of the table, or of ``--features``.
-    id_column : str or None
-        Copied to the output.
-    """
+    """Columns by their use; several sensitive columns mean their intersection."""
 
     sensitive: tuple[str, ...]
     features: tuple[str, ...]
@@ -49,16 +39,10 @@ class Roles:
 
 @dataclass(frozen=True)
 class MissingPolicy:
-    """What missing values mean in sensitive columns and in features.
+    """Missing values in sensitive columns (an error, a group, or dropped rows) and in features."""
 
-    Attributes
-    ----------
-    groups : {"error", "own_group", "drop"}
-    features : {"error", "impute", "drop"}
-    """
-
-    groups: str = "error"
-    features: str = "error"
+    groups: str = "error"  # or "own_group", "drop"
+    features: str = "error"  # or "impute", "drop"
 
     @classmethod
     def of(cls, choices: Iterable[str]) -> MissingPolicy:
