@@ -77,6 +77,19 @@ def test_means_and_deviations_of_chunks_are_those_of_the_table(files, run):
     assert columns["job"].categories == ("cook", "nurse", "smith")
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_the_layout_of_the_files_does_not_matter(files, run):
+    (files / "whole").mkdir()
+    parquet.write_table(files.people.drop_columns("person"), files / "whole/all.parquet")
+    run(*fit_arguments("stream", "parts", "--model", "parts.npz"))
+    run("fit", "whole", *fit_arguments("stream", "one", "--model", "one.npz")[2:])
+    one, parts = (load_model(name).preprocessing_ for name in ("one.npz", "parts.npz"))
+    assert one == parts
+    assert_array_equal(
+        *(np.concatenate([t["cluster"] for t in labels_in(files / n)]) for n in ("one", "parts"))
+    )
+
+
 def with_missing(files, name, row):
     """Leave out a value of the third file."""
     path = files / "people/part-2.parquet"

@@ -24,7 +24,7 @@ from fairanchor.tables._load import (
     spelling,
 )
 from fairanchor.tables._plain import from_plain, to_plain
-from fairanchor.tables._preprocessing import statistics_of
+from fairanchor.tables._preprocessing import statistics_of, values_of
 from fairanchor.tables._read import TableSource, as_integers
 from fairanchor.tables._roles import MissingPolicy, Roles, choose_columns
 
@@ -83,15 +83,30 @@ def test_the_transformer_gives_the_same_bits_for_new_rows(people, impute):
 
 @pytest.mark.parametrize("cuts", [[250], [1, 2, 499], [100, 200, 300]])
 def test_a_table_in_parts_is_learned_like_the_whole(people, cuts):
-    edges = [0, *cuts, 500]
-    parts = [
-        statistics_of(people.slice(a, b - a), people.column_names)
+    names, edges = people.column_names, [0, *cuts, 500]
+    pieces = [
+        values_of(people.slice(a, b - a), names, impute=False)
         for a, b in zip(edges[:-1], edges[1:], strict=True)
     ]
-    merged = Preprocessing.of_statistics(parts, people.column_names, ["sex"])
     whole, X = learned(people)
+    # Where the pieces of one chunk end does not matter at all.
+    assert Preprocessing.of_statistics([statistics_of(pieces, names)], names, ["sex"]) == whole
+    chunks = [statistics_of([piece], names) for piece in pieces]
+    merged = Preprocessing.of_statistics(chunks, names, ["sex"])
     np.testing.assert_allclose(merged.rows_of(people), X, rtol=1e-8, atol=1e-9)
     assert merged.feature_names == whole.feature_names
+
+
+def test_any_name_of_a_column_is_possible_in_a_transformer():
+    table = pa.table({"a__b": [1.0, 2.0], "n_jobs": ["x", "y"], "": [3, 5]})
+    preprocessing, X = learned(table)
+    np.testing.assert_array_equal(preprocessing.to_transformer().transform(table.to_pandas()), X)
+
+
+def test_a_new_row_that_is_too_far_away_is_an_error():
+    preprocessing, _ = learned({"a": [1e-100, 2e-100]})
+    with pytest.raises(ValueError, match=r"'a' has the value 1e\+300 in row 1, too far from"):
+        preprocessing.rows_of(pa.table({"a": [1e-100, 1e300]}))
 
 
 @pytest.mark.parametrize(

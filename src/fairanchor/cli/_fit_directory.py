@@ -357,16 +357,15 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
 
 def statistics_of_span(impute: bool, files: Any, start: int, stop: int) -> list[Any]:
     """Statistics of all features in a span of rows; errors name the file."""
-    from fairanchor.tables._preprocessing import merge_statistics, statistics_of
+    from fairanchor.tables._preprocessing import statistics_of, values_of
 
-    merged: list[Any] | None = None
+    parts = []
     for path, row, table in files.tables(start, stop):
         try:
-            part: list[Any] = statistics_of(table, files.features, impute=impute)
-            merged = part if merged is None else merge_statistics(files.features, merged, part)
+            parts.append(values_of(table, files.features, impute=impute))
         except ValueError as error:
             raise ValueError(f"{path}, from row {row} on: {error}") from error
-    return merged or []
+    return statistics_of(parts, files.features)
 
 
 def _fit_files(

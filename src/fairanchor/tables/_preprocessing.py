@@ -47,8 +47,15 @@ class NumericColumn:
     def write(self, column: pa.ChunkedArray, out: np.ndarray) -> None:
         """Fill the only column of ``out``."""
         values = _numbers_of(column, self.name)
-        np.divide(values - self.center, self.scale, out=out[:, 0])
+        with np.errstate(over="ignore"):
+            np.divide(values - self.center, self.scale, out=out[:, 0])
         out[np.isnan(values), 0] = 0.0
+        if not np.isfinite(out).all():
+            row = int(np.argmin(np.isfinite(out[:, 0])))
+            raise ValueError(
+                f"The column {quoted(self.name)} has the value {values[row]:g} in row {row}, too "
+                f"far from the mean {self.center:g} that was learned to be measured."
+            )
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class Preprocessing:
         """
         for name in features:
             _warn_identifiers(table.column(name), name)
-        statistics = statistics_of(table, features, impute=impute)
+        statistics = statistics_of([values_of(table, features, impute=impute)], features)
         return cls.of_statistics([statistics], features, sensitive, impute=impute)
 
     @classmethod
@@ -149,7 +156,7 @@ class Preprocessing:
         impute: bool = False,
     ) -> Preprocessing:
         """Merge the statistics (`statistics_of`) of all parts of a table, in their order."""
-        merged = reduce(partial(merge_statistics, features), statistics)
+        merged = reduce(partial(_merged, features), statistics)
         columns = tuple(own.column(name) for own, name in zip(merged, features, strict=True))
         return cls(columns, tuple(sensitive), impute)
 
@@ -220,7 +227,7 @@ class Preprocessing:
 
         steps: list[Any] = []
         row: dict[str, list[Any]] = {}
-        for column in self.columns:
+        for number, column in enumerate(self.columns):
             if isinstance(column, NumericColumn):
                 row[column.name] = [column.center]
                 step = StandardScaler()
@@ -237,13 +244,13 @@ class Preprocessing:
                 if self.impute:
                     imputer = SimpleImputer(strategy="constant", fill_value=column.fill)
                     step = make_pipeline(imputer, step)
-            steps.append((column.name, step, [column.name]))
+            steps.append((f"column {number}", step, [column.name]))
         # Fitted to one row of means, which has no deviations.
         transformer = ColumnTransformer(steps, verbose_feature_names_out=False)
         transformer.fit(pd.DataFrame(row))
-        for column in self.columns:
+        for number, column in enumerate(self.columns):
             if isinstance(column, NumericColumn):
-                step = transformer.named_transformers_[column.name]
+                step = transformer.named_transformers_[f"column {number}"]
                 scaler = step[0] if self.impute else step
                 scaler.scale_, scaler.var_ = np.array([column.scale]), np.array([column.scale**2])
         return transformer
@@ -308,8 +315,8 @@ class NumberStatistics:
     squares: float
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray, name: str) -> NumberStatistics:
-        values = _numbers_of(column, name)
+    def of(cls, parts: list[np.ndarray]) -> NumberStatistics:
+        values = np.concatenate(parts)
         values = values[~np.isnan(values)]
         if len(values) == 0:
             return cls(0, 0.0, 0.0)
@@ -349,11 +356,8 @@ class TextStatistics:
     counts: Counter[str]
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray, name: str) -> TextStatistics:
-        distinct = pc.value_counts(_texts_of(column).drop_null())
-        values = distinct.field("values").to_pylist()
-        counts = distinct.field("counts").to_pylist()
-        return cls(Counter(dict(zip(values, counts, strict=True)))).checked(name)
+    def of(cls, parts: list[Counter[str]]) -> TextStatistics:
+        return cls(sum(parts, Counter()))
 
     def merged(self, other: TextStatistics) -> TextStatistics:
         return TextStatistics(self.counts + other.counts)
@@ -386,38 +390,55 @@ class TextStatistics:
 Statistics = NumberStatistics | TextStatistics
 
 
-def statistics_of(
-    table: pa.Table, features: Sequence[str], *, impute: bool = False
-) -> list[Statistics]:
-    """Statistics of each feature in a table or in a part of it."""
-    statistics: list[Statistics] = []
+def values_of(table: pa.Table, features: Sequence[str], *, impute: bool) -> list[Any]:
+    """Numbers of each numeric feature, and how often each text occurs in the others."""
+    values: list[Any] = []
     for name in features:
         column = table.column(name)
         type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if not impute:
             check_complete(column, name, learning=True)
         if _is_number(type_):
-            statistics.append(NumberStatistics.of(column, name))
+            values.append(_numbers_of(column, name))
         elif _is_text(type_):
-            statistics.append(TextStatistics.of(column, name))
+            distinct = pc.value_counts(_texts_of(column).drop_null())
+            pairs = zip(*(distinct.field(k).to_pylist() for k in ("values", "counts")), strict=True)
+            values.append(Counter(dict(pairs)))
         else:
             raise ValueError(
                 f"The column {quoted(name)} has values of type {type_}, expected numbers or text: "
                 f"leave it out with --exclude {typed(name)}, or turn it into numbers first."
             )
+    return values
+
+
+def statistics_of(parts: list[list[Any]], features: Sequence[str]) -> list[Statistics]:
+    """Statistics of each feature in consecutive pieces of a table, from their `values_of`.
+
+    They depend on the rows, not on where the pieces end.
+    """
+    statistics: list[Statistics] = []
+    for name, values in zip(features, zip(*parts, strict=True), strict=True):
+        is_text = {isinstance(part, Counter) for part in values}
+        if len(is_text) > 1:
+            raise _mixed(name)
+        of: Any = TextStatistics.of if is_text.pop() else NumberStatistics.of
+        statistics.append(of(list(values)))
     return statistics
 
 
-def merge_statistics(features: Sequence[str], one: list[Any], other: list[Any]) -> list[Statistics]:
-    """Statistics of two parts of a table together."""
+def _merged(features: Sequence[str], one: list[Any], other: list[Any]) -> list[Statistics]:
     merged: list[Statistics] = []
     for name, a, b in zip(features, one, other, strict=True):
         if type(a) is not type(b):
-            raise ValueError(
-                f"The column {quoted(name)} has numbers in some files and text in others."
-            )
-        merged.append(a.merged(b))
+            raise _mixed(name)
+        both = a.merged(b)
+        merged.append(both.checked(name) if isinstance(both, TextStatistics) else both)
     return merged
+
+
+def _mixed(name: str) -> ValueError:
+    return ValueError(f"The column {quoted(name)} has numbers in some files and text in others.")
 
 
 def check_complete(column: pa.ChunkedArray, name: str, *, learning: bool = False) -> None:
