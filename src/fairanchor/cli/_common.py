@@ -163,7 +163,7 @@ def check_report(path: str) -> None:
     from fairanchor.report._render import import_libraries
 
     if not path.lower().endswith((".html", ".htm")) and not is_device(path):
-        raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
+        raise click.UsageError(f"The report {path}: expected a name that ends in .html.")
     import_libraries()
 
 

@@ -58,7 +58,7 @@ class TableSource:
         columns : sequence of str
         names : collection of str
             Columns whose values are names: in a CSV file ``007`` stays text. Whole numbers in
-            their usual spelling become numbers, unless a value is missing.
+            their usual spelling become numbers.
 
         Returns
         -------
@@ -78,8 +78,8 @@ class TableSource:
 
 
 def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of text as integers if no value is missing and no spelling is lost."""
-    if not pa.types.is_string(column.type) or column.null_count:
+    """A column of text as integers if no spelling is lost."""
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
         return column
     try:
         numbers = column.cast(pa.int64())
