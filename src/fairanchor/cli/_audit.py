@@ -14,10 +14,10 @@ from fairanchor.cli._common import (
     attribute_lines,
     check_outputs,
     command_line,
+    composition_entries,
     composition_lines,
     exit_with,
     measures_line,
-    measures_of,
     print_json,
     print_result,
     shared,
@@ -259,7 +259,7 @@ def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
     if options["targets"] is not None:
         shape = len(rows.clusters), len(rows.cluster_codes)
         targets = fairness = targets_of_file(options, rows.columns, rows.groups, *shape)
-        by_number = any(n_clusters_of(own) is not None for own in targets)
+        by_number = any(n_clusters_of(part) is not None for part in targets)
         if by_number and rows.clusters != list(range(len(rows.clusters))):
             raise ValueError(
                 f"The targets number clusters 0..{len(rows.clusters) - 1}, but the clusters of the "
@@ -278,23 +278,18 @@ def _summary(labels: str, rows: _Rows, constraint: list[Any] | None, run: Run) -
         "n_rows": len(rows.cluster_codes),
         "n_rows_not_counted": rows.n_without,
         "clusters": rows.clusters,
-        "groups": rows.groups,
-        "counts": counts,
-        **measures_of(counts),
+        **composition_entries(rows.groups, counts),
         "worst_cell": _worst_cell(counts, rows.clusters, rows.groups),
         "warnings": run.warnings,
     }
     if constraint is not None:
-        summary["worst_violation"] = max(own.worst for own in constraint)
+        summary["worst_violation"] = max(check.worst for check in constraint)
         if constraint[0].title is not None:
             summary["attributes"] = {
-                str(own.title): {
-                    "groups": own.groups,
-                    "counts": own.counts,
-                    "worst_violation": own.worst,
-                    **measures_of(own.counts),
-                }
-                for own in constraint
+                str(check.title): composition_entries(
+                    check.groups, check.counts, worst_violation=check.worst
+                )
+                for check in constraint
             }
     return summary
 

@@ -300,6 +300,11 @@ def measures_of(counts: Any) -> dict[str, float]:
     }
 
 
+def composition_entries(groups: Any, counts: Any, **others: Any) -> dict[str, Any]:
+    """Entries of a summary about a clusters × groups table of counts."""
+    return {"groups": groups, "counts": counts, **others, **measures_of(counts)}
+
+
 def composition_lines(
     counts: Any, group_names: Sequence[Any], cluster_names: Sequence[Any] | None = None
 ) -> list[str]:
@@ -334,7 +339,7 @@ def measures_line(measures: dict[str, Any]) -> str:
 def attribute_lines(attributes: dict[str, Any] | None) -> list[str]:
     """The measures of each separate attribute as lines of text."""
     items = (attributes or {}).items()
-    return [f"{show_name(name)} by itself: {measures_line(own)}" for name, own in items]
+    return [f"{show_name(name)} by itself: {measures_line(entry)}" for name, entry in items]
 
 
 def exit_with(problems: Sequence[str]) -> None:

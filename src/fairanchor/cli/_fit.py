@@ -15,11 +15,11 @@ from fairanchor.cli._common import (
     attribute_lines,
     check_outputs,
     command_line,
+    composition_entries,
     composition_lines,
     exit_with,
     load_table,
     measures_line,
-    measures_of,
     print_json,
     shared,
     show_name,
@@ -192,10 +192,7 @@ def summary_of(
         "n_rows_left_out": getattr(loaded, "n_dropped", 0),
         "sensitive": list(loaded.preprocessing.sensitive),
         "features": loaded.preprocessing.feature_names,
-        "groups": estimator.groups_,
-        "counts": estimator.counts_,
-        "targets": estimator.targets_,
-        **measures_of(estimator.counts_),
+        **composition_entries(estimator.groups_, estimator.counts_, targets=estimator.targets_),
         "cost": estimator.inertia_,
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
@@ -206,12 +203,11 @@ def summary_of(
     }
     if hasattr(estimator, "attribute_counts_"):
         summary["attributes"] = {
-            str(name): {
-                "groups": estimator.attribute_groups_[name],
-                "counts": counts,
-                "worst_violation": estimator.attribute_violations_[name],
-                **measures_of(counts),
-            }
+            str(name): composition_entries(
+                estimator.attribute_groups_[name],
+                counts,
+                worst_violation=estimator.attribute_violations_[name],
+            )
             for name, counts in estimator.attribute_counts_.items()
         }
     return summary

@@ -12,9 +12,9 @@ from fairanchor.cli._common import (
     Run,
     attribute_lines,
     check_outputs,
+    composition_entries,
     composition_lines,
     measures_line,
-    measures_of,
     print_json,
     shared,
     show_name,
@@ -159,9 +159,7 @@ def _composition(loaded: Any, estimator: Any, labels: Any) -> dict[str, Any]:
     names, counts = composition_of(loaded.groups, estimator, labels)
     entries |= {
         "n_rows_blind": sum(size for name, size in sizes if name not in known),
-        "groups": names,
-        "counts": counts,
-        **measures_of(counts),
+        **composition_entries(names, counts),
     }
     if hasattr(estimator, "attribute_groups_"):
         entries["attributes"] = _attributes_of(estimator, names, counts)
@@ -189,7 +187,7 @@ def _attributes_of(estimator: Any, names: list[Any], counts: Any) -> dict[str, A
     for (column, known_groups), values in zip(known.items(), parts, strict=True):
         groups = list(dict.fromkeys([*(g for g in known_groups if g in values), *values]))
         table = counts @ np.array([[value == group for group in groups] for value in values])
-        attributes[str(column)] = {"groups": groups, "counts": table, **measures_of(table)}
+        attributes[str(column)] = composition_entries(groups, table)
     return attributes
 
 

@@ -63,7 +63,7 @@ def targets_of_file(
                 f"{where} has {unknown[0]!r}: expected the sensitive columns "
                 f"({', '.join(columns)}), {', '.join(known[len(columns) :])}."
             )
-        named = [own for own in attributes if set(own.columns) & set(record)]
+        named = [part for part in attributes if set(part.columns) & set(record)]
         if len(named) > 1:
             raise ValueError(
                 f"{where} names groups of {len(named)} columns: with --attributes separate a line "
@@ -71,7 +71,7 @@ def targets_of_file(
             )
         (named or attributes)[0].add(record, where)
     try:
-        return [own.targets(options["tolerance"], n_rows) for own in attributes]
+        return [part.targets(options["tolerance"], n_rows) for part in attributes]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

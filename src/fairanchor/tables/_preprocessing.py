@@ -157,7 +157,7 @@ class Preprocessing:
     ) -> Preprocessing:
         """Merge the statistics (`statistics_of`) of all parts of a table, in their order."""
         merged = reduce(partial(_merged, features), statistics)
-        columns = tuple(own.column(name) for own, name in zip(merged, features, strict=True))
+        columns = tuple(part.column(name) for part, name in zip(merged, features, strict=True))
         return cls(columns, tuple(sensitive), impute)
 
     @property
