@@ -29,7 +29,7 @@ from fairanchor import (
 )
 from fairanchor._utils import _archive
 from fairanchor.persistence import ModelFileError, Unavailable, load_model, save_model
-from fairanchor.tables import GroupRule, Preprocessing
+from fairanchor.tables import Preprocessing
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -290,7 +290,7 @@ def test_a_generator_is_replaced_with_a_warning(tmp_path, parameters):
 
 def learned(columns="pqr"):
     table = pa.table({"p": X[:, 0], "q": X[:, 1], "r": ["x", "y"] * 200})
-    preprocessing = Preprocessing.learn(table, list(columns), GroupRule(("group",), merged=("d",)))
+    preprocessing = Preprocessing.learn(table, list(columns), ["group"])
     return preprocessing, preprocessing.rows_of(table)
 
 
@@ -527,7 +527,7 @@ MANIFESTS = [
     ("reconstruction", put("values", "_scorer.problem.alpha", value={"float": "inf"})),
     ("reconstruction", put("values", "history_", value=[1])),
     ("reconstruction", put("values", "history_", value=[{"dict": [["a", [1]]]}])),
-    ("local", put("preprocessing", "scaled", value="yes")),
+    ("local", put("preprocessing", "impute", value="yes")),
     ("local", put("preprocessing", "columns", 0, "scale", value=0.0)),
     ("local", put("preprocessing", "columns", 0, "center", value="0")),
     ("local", put("preprocessing", "columns", 1, "name", value=3)),
@@ -535,9 +535,8 @@ MANIFESTS = [
     ("local", put("preprocessing", "columns", 2, "categories", value=["x", "x"])),
     ("local", put("preprocessing", "columns", 2, "fill", value="z")),
     ("local", put("preprocessing", "columns", 2, "categories", value=["x", "y", "z"])),
-    ("local", put("preprocessing", "groups", "columns", value=[])),
-    ("local", put("preprocessing", "groups", "missing", value="ignore")),
-    ("local", put("preprocessing", "groups", "merged", value=["d", "d"])),
+    ("local", put("preprocessing", "sensitive", value=[])),
+    ("local", put("preprocessing", "sensitive", value=[3])),
 ]
 
 

@@ -257,7 +257,7 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
     features = getattr(estimator, "feature_names_in_", None)
     sensitive = getattr(estimator, "sensitive_names_in_", None)
     if sensitive is None and preprocessing is not None:
-        sensitive = preprocessing.groups.columns
+        sensitive = preprocessing.sensitive
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -486,23 +486,10 @@ def _preprocessing_of(plain: Any, n_features: int) -> Any:
     """The command line's preprocessing; None if there is none."""
     if plain is None:
         return None
-    from fairanchor.tables._preprocessing import NumericColumn, Preprocessing  # loads pyarrow
+    from fairanchor.tables._preprocessing import Preprocessing  # loads pyarrow
 
     preprocessing = Preprocessing.from_json(plain)
-    for column in preprocessing.columns:
-        if isinstance(column, NumericColumn):
-            numbers = (column.center, column.scale, column.fill)
-            is_valid = all(type(number) is float and math.isfinite(number) for number in numbers)
-            is_valid = is_valid and column.scale > 0
-        else:
-            texts = [*column.categories, column.fill]
-            is_valid = _are_texts(texts) and len(set(texts)) == len(texts) - 1
-        require(is_valid and isinstance(column.name, str), f"column {str(column)[:200]}")
-    rule = preprocessing.groups
-    is_valid = type(plain["scaled"]) is bool and len(preprocessing.feature_names) == n_features
-    is_valid = is_valid and _are_texts(list(rule.columns)) and len(rule.columns) > 0
-    is_valid = is_valid and len(set(rule.merged)) == len(rule.merged)
-    require(is_valid and rule.missing in ("error", "own_group"), "preprocessing")
+    require(len(preprocessing.feature_names) == n_features, "preprocessing")
     return preprocessing
 
 

@@ -90,7 +90,7 @@ def run():
         unexpected = result.exception
         if unexpected is not None and not isinstance(unexpected, SystemExit):
             raise unexpected
-        assert result.exit_code == code, result.output
+        assert code in (None, result.exit_code), result.output
         return result
 
     return invoke

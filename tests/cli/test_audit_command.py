@@ -62,6 +62,8 @@ def test_labels_of_fit_are_audited_with_the_table_they_came_from(folder, run):
     assert json.loads(run(*audit).stdout)["counts"] == expected
     shuffled = pd.read_csv("labels.csv", dtype=str).sample(frac=1, random_state=0)
     shuffled.to_csv("shuffled.csv", index=False)
+    by_position = run("audit", "shuffled.csv", *audit[2:])
+    assert "Warning: The column 'person' of shuffled.csv differs" in by_position.stderr
     by_id = ("audit", "shuffled.csv", *audit[2:], "--id", "person")
     assert json.loads(run(*by_id).stdout)["counts"] == expected
 
@@ -115,7 +117,7 @@ REFUSED = {
 WRONG_USAGE = {
     "cluster as group": (["--sensitive", "segment"], "both cluster and group"),
     "id without data": (["--id", "person"], "give --data as well"),
-    "NaN": (["--min-relative-balance", "nan"], "nan is not a finite number"),
+    "NaN": (["--min-relative-balance", "nan"], "nan is not a number"),
     "no page": (["--report", "report.txt"], "expected a name that ends in .html"),
     "report is an input": (["--report", "segments.html", "--force"], "is an input"),
 }

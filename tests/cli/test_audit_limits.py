@@ -86,7 +86,6 @@ def test_targets_by_number_need_clusters_with_numbers(folder, labels, run):
     [
         (("--tolerance", 2), "2.0 is not in the range 0<=x<=1"),
         (("--targets", "targets.txt"), "expected a .csv or a .json file"),
-        (("--attributes", "separate", "--min-group-size", 3), "--min-group-size merges"),
     ],
 )
 def test_bad_options_of_an_audit_are_refused(folder, labels, run, options, message):

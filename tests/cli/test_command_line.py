@@ -39,7 +39,7 @@ def test_every_command_has_help_with_an_example():
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
 def test_the_examples_run_as_printed(folder, run, name):
     folder.write("new.csv")
-    if name in ("predict", "audit"):
+    if name in ("predict", "audit", "report"):
         run(*example_of("fit"))
     run(*example_of(name))
 
@@ -175,7 +175,7 @@ def test_progress_is_shown_on_a_terminal_only(folder, run):
 
 def test_passes_over_chunks_are_counted_on_a_terminal():
     step = """
-with run.passes('fit', 'Clustering') as show:
+with run.step('fit', 'Clustering', counts=True) as show:
     for done in range(1, 4):
         show('first pass', done, 3)
 """

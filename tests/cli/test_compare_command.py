@@ -10,14 +10,10 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_info
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor.cli import _comparison as comparison
-from fairanchor.cli._comparison import METHODS
+from fairanchor.cli._compare import METHODS
 from fairanchor.metrics import relative_balance_score
-from fairanchor.report._collect import plain_kmeans
-from fairanchor.tables._grouping import Grouping
 
 N_PEOPLE = 900
 
@@ -101,8 +97,7 @@ def changed_fit(monkeypatch, change):
 
 def test_without_matplotlib_the_error_comes_first_and_names_the_extra(folder, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("fairanchor.cli._compare.load_table", lambda *args: pytest.fail("read"))
-    result = run(*BASIC, *TWO, "-o", "compare.png", code=1)
+    result = run("compare", "none.csv", *BASIC[2:], "-o", "compare.png", code=1)
     assert 'pip install "fairanchor[report]"' in result.stderr
 
 
@@ -118,14 +113,10 @@ def test_a_picture_that_fails_does_not_take_the_results_along(folder, run, monke
     assert folder.names == ["people.csv", "people.parquet"]
 
 
-def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise ValueError("no")
-
-    monkeypatch.setattr(comparison, "_fitted", refuse)
-    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
-    result = run(*BASIC, *TWO, "-o", "compare.png", code=3)
+def test_without_a_success_there_is_no_picture_and_it_is_said(folder, run):
+    result = run(*BASIC[:3], 901, *BASIC[4:], *TWO, "-o", "compare.png", code=3)
     assert "there is no figure compare.png" in result.stderr
+    assert "--clusters=901" in result.stdout
     assert not (folder / "compare.png").exists()
 
 
@@ -138,14 +129,6 @@ def test_groups_have_their_names_in_what_methods_say(folder, run, monkeypatch):
     result = run(*BASIC, *TWO, "--missing", "own-group", "--json")
     assert seen == [{"f", "m", "(missing)"}]
     assert set(json.loads(result.stdout)["groups"]) == {"f", "m", None}
-
-
-def test_a_value_called_missing_is_not_taken_for_a_missing_one():
-    grouping = Grouping(np.array([0, 1, 2, 0]), [None, "(missing)", ("a", None)])
-    names = comparison.named_groups(grouping).tolist()
-    assert len(set(names)) == 3
-    assert names[0] == names[3]
-    assert names[2] == ("a", "(missing)")
 
 
 def test_warnings_name_the_method_that_gave_them(folder, run, monkeypatch):
@@ -181,27 +164,12 @@ def test_a_broken_promise_ends_with_code_3_but_plain_kmeans_promises_nothing(
     assert "misses" not in result.stdout.splitlines()[1]
 
 
-def test_jobs_reach_every_method(folder, run, monkeypatch):
-    seen = {}
-
-    def look(estimator, X, groups):
-        threads = max(pool["num_threads"] for pool in threadpool_info())
-        seen[type(estimator).__name__] = (getattr(estimator, "n_jobs", None), threads)
-        raise ValueError("seen")
-
-    monkeypatch.setattr(comparison, "_fitted", look)
-    monkeypatch.setattr("fairanchor.cli._compare.warm_up", lambda *args: None)
-    for jobs in (1, 2):
-        run(*BASIC, "--method", "fair k-means", *TWO, "--jobs", jobs, code=3)
-        expected = (jobs, jobs)
-        assert seen == {
-            "KMeans": (None, jobs),
-            "FairKMeans": expected,
-            "AnchorFairClustering": expected,
-        }
-
-
-def test_plain_kmeans_is_that_of_the_report(folder, run):
-    plain = comparison._estimator("k-means", 2, 5, 1)
-    framework = AnchorFairClustering(2, random_state=5)
-    assert plain.get_params() == plain_kmeans(framework).get_params()
+@pytest.mark.slow
+def test_a_group_with_few_anchors_does_not_warn(folder, run):
+    race = [9] * 6 + folder.people["race"].to_pylist()[6:]
+    folder.write("small.parquet", race=race)
+    methods = ("--method", "anchors+vfc", "--method", "anchors+ffc")
+    result = run("compare", "small.parquet", "-k", 4, "--sensitive", "race", "--id", "person",
+                 "--features", "age,income", *methods, "--json", code=None)  # fmt: skip
+    for record in records(result).values():
+        assert not [message for message in record["warnings"] if "fewer rows" in message]

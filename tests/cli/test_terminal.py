@@ -12,7 +12,7 @@ from test_command_line import output_on_a_terminal
 
 from fairanchor.cli import main
 from fairanchor.cli._common import composition_lines, show_name
-from fairanchor.cli._errors import printable
+from fairanchor.cli._terminal import printable
 from fairanchor.plotting._names import display_name
 
 FIT = ("fit", "people.csv", "-k", "2", "--sensitive", "sex", "--id", "person", "--jobs", "1", "-q")

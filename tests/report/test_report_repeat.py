@@ -1,9 +1,7 @@
 """How to repeat a run: the code runs and gives the same labels, the command says what was said."""
 
 import re
-import shlex
 
-import click
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -17,7 +15,6 @@ from fairanchor import (
     LocalGraph,
     ReconstructionGraph,
 )
-from fairanchor.cli._repeat import command_line
 from fairanchor.report import render_report, summarise_labels, summarise_run
 
 
@@ -92,33 +89,3 @@ def test_a_parameter_that_is_no_text_is_described_in_a_comment():
     assert "anchors=...,  # an array of shape (80,)" in run.code
     assert "random_state=...,  # RandomState" in run.code
     compile(run.code, "<report>", "exec")
-
-
-@click.command()
-@click.argument("source")
-@click.option("--clusters", "-k", type=int, default=2)
-@click.option("--exclude", multiple=True)
-@click.option("--no-scale", is_flag=True)
-@click.option("--null", "null_values", multiple=True)
-def pretend(**options):
-    """A command with every kind of parameter."""
-
-
-COMMANDS = [
-    (["people.csv"], "fairanchor pretend people.csv"),
-    (["my people.csv", "-k", "3"], "fairanchor pretend 'my people.csv' --clusters 3"),
-    (
-        ["-", "--no-scale", "--exclude", "a", "--exclude", "it's"],
-        "fairanchor pretend - --exclude a --exclude 'it'\"'\"'s' --no-scale",
-    ),
-    (["--null=-", "--null=-9", "x"], "fairanchor pretend x --null - --null=-9"),
-    (["--", "-x.csv"], "fairanchor pretend -- -x.csv"),
-]
-
-
-@pytest.mark.parametrize(("words", "line"), COMMANDS)
-def test_the_command_line_says_what_was_given(words, line):
-    context = pretend.make_context("pretend", words)
-    assert command_line(context) == line
-    again = pretend.make_context("pretend", shlex.split(line)[2:])
-    assert again.params == context.params

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from fairanchor.tables import check_output, replacing
+from fairanchor._utils._files import check_output, replacing
 
 
 def write(path, data=b"new", **options):

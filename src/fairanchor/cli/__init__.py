@@ -2,40 +2,43 @@
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 from fairanchor import __version__
-from fairanchor.cli._errors import errors_as_one_line
-from fairanchor.cli._streams import output_for_results_only
+from fairanchor.cli._terminal import errors_as_one_line, output_for_results_only
 
 COMMANDS = {
     "fit": "fairanchor.cli._fit",
     "predict": "fairanchor.cli._predict",
     "audit": "fairanchor.cli._audit",
     "compare": "fairanchor.cli._compare",
+    "report": "fairanchor.cli._report",
     "demo": "fairanchor.cli._demo",
     "warm-up": "fairanchor.cli._warm_up",
 }
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported when they are run; their errors as one line."""
+    """Commands that are imported when they are run, and whose errors are one line."""
 
-    def list_commands(self, ctx):
-        """Names in the order of `COMMANDS`."""
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *super().list_commands(ctx)]
 
-    def get_command(self, ctx, name):
-        """The function called like the command, in its module."""
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
-            return getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
+            command: click.Command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
+            return command
         return super().get_command(ctx, name)
 
-    def invoke(self, ctx):
-        """Run a command with the exit codes of the help."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["arguments"] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
         if hasattr(sys.stdout, "reconfigure"):
-            # A name that the terminal's encoding does not have is shown by its number.
+            # Letters that the terminal's encoding does not have are shown by their numbers.
             sys.stdout.reconfigure(errors="backslashreplace")
         with errors_as_one_line(), output_for_results_only():
             return super().invoke(ctx)
@@ -52,5 +55,5 @@ class LazyGroup(click.Group):
     ),
 )
 @click.version_option(__version__, prog_name="fairanchor")
-def main():
+def main() -> None:
     """Fair clustering at scale: clusters with the group composition that you ask for."""

@@ -1,30 +1,31 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
 import click
 
-from fairanchor.cli._audit_limits import asked_of_labels, limit_lines, summary_of_asked
 from fairanchor.cli._common import (
-    NOT_CONVERGED,
     PATH,
-    FiniteRange,
+    Options,
     Run,
+    Share,
+    attribute_lines,
     check_outputs,
-    check_report,
+    command_line,
+    composition_entries,
     composition_lines,
-    count_rows,
     exit_with,
     measures_line,
-    measures_of,
-    missing_policy,
-    open_input,
     print_json,
     print_result,
-    run_options,
+    shared,
     show_name,
     show_source,
-    table_options,
 )
-from fairanchor.cli._targets import check_targets_options, targets_options
+from fairanchor.cli._targets import check_targets_options, targets_of_file
+from fairanchor.tables._wording import RequestError, counted, quoted, typed
 
 MOST_CELLS = 20_000_000
 
@@ -37,13 +38,7 @@ MOST_CELLS = 20_000_000
     ),
 )
 @click.argument("labels", metavar="LABELS", type=PATH)
-@click.option(
-    "--sensitive",
-    multiple=True,
-    required=True,
-    metavar="COLUMNS",
-    help="Column, or columns separated by commas: their combinations are the groups.",
-)
+@shared("sensitive")
 @click.option("--cluster", default="cluster", show_default=True, metavar="COLUMN",
               help="Column of LABELS that names the cluster.")  # fmt: skip
 @click.option(
@@ -60,25 +55,19 @@ MOST_CELLS = 20_000_000
     type=click.Choice(["error", "own-group", "drop-rows"]),
     help="Missing sensitive values: raise an error, count them as a group, or leave them out.",
 )
-@click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
 @click.option(
     "--min-relative-balance",
-    type=FiniteRange(0, 1),
+    type=Share(),
     help="End with exit code 3 if the relative balance is smaller.",
 )
 @click.option(
     "--tolerance",
-    type=FiniteRange(min=0, max=1),
+    type=Share(),
     help="Bounds to check: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
     "tolerance) times its share of all rows.",
 )
-@targets_options
-@table_options
-@click.option("--report", type=PATH, help="Report, .html.")
-@click.option("--json", "as_json", is_flag=True, help="Summary as JSON on standard output.")
-@run_options
-def audit(labels, report, as_json, min_relative_balance, force, quiet, **options):
+@shared("targets", "attributes", "delimiter", "report", "json", "force", "quiet")
+def audit(labels: str, **options: Any) -> None:
     """Measure the composition of the clusters in LABELS, a table made by any tool.
 
     Balance is the smallest group over the largest in the worst cluster; relative balance compares
@@ -90,91 +79,95 @@ def audit(labels, report, as_json, min_relative_balance, force, quiet, **options
     The violation is then printed, and the report judges by it. Exit code 3: the constraint is
     missed by a row or more, or --min-relative-balance is not reached.
     """
-    run = Run(quiet)
+    run = Run(options["quiet"])
     check_targets_options(options)
-    inputs = [labels, options["data"], options["targets"]]
-    check_outputs(None, report, force=force, inputs=inputs)
-    _check_request(labels, report, options)
-    with run.step("read", f"Reading {show_source(labels)}"):
-        clusters, groups, columns, n_without = _load(labels, options)
-    if n_without:
-        run.say(f"Not counted: {count_rows(n_without)} without a cluster or a group.")
-    summary = _summary(labels, clusters, groups, n_without, run)
-    asked, request = asked_of_labels(summary, columns, options)
-    summary |= summary_of_asked(asked)
-    lines = composition_lines(summary["counts"], summary["groups"], summary["clusters"])
-    lines += ["", measures_line(summary), _worst_sentence(summary["worst_cell"])]
-    lines += limit_lines(asked, request, clusters.names)
-    # The table is the result, unless --json replaces it.
-    if as_json:
-        run.say("\n".join(lines))
-    else:
-        print_result(lines)
-    if report is not None:
-        with run.step("report", f"Writing {report}"):
-            _write_report(report, labels, clusters, groups, summary, force, asked, request)
-        run.say(f"report: {report}")
-    if as_json:
-        print_json(summary)
-    _judge(summary, min_relative_balance, asked)
-
-
-def _check_request(labels, report, options):
-    check_report(report)
+    check_outputs(options, "report", inputs=[labels, options["data"], options["targets"]])
     if options["id_column"] is not None and options["data"] is None:
         raise click.UsageError(
             "--id matches rows of LABELS with rows of --data: give --data as well."
         )
     if labels == options["data"] == "-":
         raise click.UsageError("LABELS and --data cannot both be standard input.")
+    with run.step("read", f"Reading {show_source(labels)}"):
+        rows = _load(labels, options)
+    if rows.n_without:
+        run.say(f"Not counted: {counted(rows.n_without, 'row')} without a cluster or a group.")
+    constraint, request = _constraint(rows, options)
+    summary = _summary(labels, rows, constraint, run)
+    lines = _lines(summary, rows, constraint, request)
+    # The table is the result, unless --json replaces it.
+    if options["as_json"]:
+        run.say(*lines)
+    else:
+        print_result(*lines)
+    if options["report"] is not None:
+        with run.step("report", f"Writing {options['report']}"):
+            _write_report(labels, rows, constraint, request, options, run)
+        run.say(f"report: {options['report']}")
+    if options["as_json"]:
+        print_json(summary)
+    exit_with(_problems(summary, options["min_relative_balance"]))
 
 
-def _load(labels, options):
-    """Groupings of the rows by cluster and by group, without rows that lack either.
+@dataclass(frozen=True)
+class _Rows:
+    """Rows with a cluster and a group, and how many rows lack one of them."""
 
-    Also the sensitive columns, and how many rows were left out.
-    """
+    clusters: list[Any]
+    groups: list[Any]
+    cluster_codes: Any
+    group_codes: Any
+    columns: list[str]
+    n_without: int
+
+    @property
+    def counts(self) -> Any:
+        from fairanchor.groups._groups import count_cells
+
+        shape = len(self.clusters), len(self.groups)
+        return count_cells(self.cluster_codes, self.group_codes, *shape)
+
+
+def _load(labels: str, options: Options) -> _Rows:
     import numpy as np
 
-    from fairanchor.tables._grouping import encode_groups, learn_groups
-    from fairanchor.tables._missing import is_missing
-    from fairanchor.tables._roles import require_columns, split_names
+    from fairanchor.groups._groups import encode_names
+    from fairanchor.tables._load import check_names, check_number_of_groups, groups_of
+    from fairanchor.tables._read import open_table
+    from fairanchor.tables._roles import MissingPolicy, is_missing, require_columns, split_names
 
-    source = open_input(labels, options["delimiter"], options["null_values"])
-    require_columns(source, [options["cluster"]])
+    source = open_table(labels, delimiter=options["delimiter"])
+    cluster = options["cluster"]
+    require_columns(source, [cluster])
     holder = source
     if options["data"] is not None:
-        holder = open_input(options["data"], options["delimiter"], options["null_values"])
+        holder = open_table(options["data"], delimiter=options["delimiter"])
     sensitive = split_names(holder, options["sensitive"])
-    table = _joined(source, holder, [options["cluster"]], sensitive, options["id_column"])
-    counted = ~is_missing(table.column(options["cluster"]))
-    policy = missing_policy(options["missing"])
+    table = _joined(source, holder, cluster, sensitive, options["id_column"])
+    is_counted = ~is_missing(table.column(cluster))
+    policy = MissingPolicy.of(options["missing"])
     if policy.groups == "drop":
         for name in sensitive:
-            counted &= ~is_missing(table.column(name))
-    if not counted.any():
+            is_counted &= ~is_missing(table.column(name))
+    if not is_counted.any():
         raise ValueError(f"No row of {source.title} has both a cluster and a group.")
-    table = table.filter(counted)
-    own_group = "own_group" if policy.groups == "own_group" else "error"
-    groups, _ = learn_groups(
-        table, sensitive, missing=own_group, min_size=options["min_group_size"]
-    )
-    clusters = encode_groups(table, [options["cluster"]])
-    _check_clusters(clusters, len(groups.names), options["cluster"])
-    n_without = int(np.count_nonzero(~counted))
-    return _sorted(clusters), _sorted(groups), list(sensitive), n_without
+    table = table.filter(is_counted)
+    check_names(table.column(cluster), cluster)
+    cluster_codes, clusters = encode_names(table.select([cluster]))
+    groups = groups_of(table, sensitive, policy.missing_groups)
+    check_number_of_groups(groups, len(table), sensitive)
+    _check_clusters(len(clusters), groups.n_groups, len(table), cluster)
+    names = groups.public_names.tolist()
+    group_codes = np.argsort(groups.public_order)[groups.codes]
+    n_without = int(np.count_nonzero(~is_counted))
+    return _Rows(list(clusters), names, cluster_codes, group_codes, sensitive, n_without)
 
 
-def _check_clusters(clusters, n_groups, column):
+def _check_clusters(n_clusters: int, n_groups: int, n_rows: int, column: str) -> None:
     """Values that are hardly ever equal are no clusters, and their table fills the memory."""
-    import warnings
-
-    from fairanchor.tables._wording import quoted
-
-    n_clusters, n_rows = len(clusters.names), len(clusters.codes)
     message = (
         f"The column {quoted(column)} has {n_clusters:,} different values in "
-        f"{count_rows(n_rows)}: it seems not to name clusters. --cluster names another column."
+        f"{counted(n_rows, 'row')}: it seems not to name clusters. --cluster names another column."
     )
     if n_clusters * n_groups > MOST_CELLS:
         raise ValueError(message)
@@ -182,45 +175,62 @@ def _check_clusters(clusters, n_groups, column):
         warnings.warn(message, UserWarning, stacklevel=2)
 
 
-def _joined(source, holder, cluster, sensitive, id_column):
+def _joined(
+    source: Any, holder: Any, cluster: str, sensitive: list[str], id_column: str | None
+) -> Any:
     """One table with the cluster and the sensitive columns, in the order of the labels."""
-    import pyarrow as pa
-
+    from fairanchor.tables._load import ROW_NUMBER
     from fairanchor.tables._roles import require_columns
-    from fairanchor.tables._wording import RequestError, quoted
 
-    if set(cluster) & set(sensitive):
-        raise RequestError(f"The column {quoted(cluster[0])} cannot be both cluster and group.")
+    if cluster in sensitive:
+        raise RequestError(f"The column {quoted(cluster)} cannot be both cluster and group.")
     if holder is source:
-        return source.read([*cluster, *sensitive], text=[*cluster, *sensitive])
-    own = [] if id_column is None else [id_column]
-    require_columns(source, own)
-    require_columns(holder, own)
-    left = source.read([*own, *cluster], text=[*own, *cluster])
-    right = holder.read([*own, *sensitive], text=[*own, *sensitive])
-    if own:
+        return source.read([cluster, *sensitive], names=[cluster, *sensitive])
+    keys = [] if id_column is None else [id_column]
+    require_columns(source, keys)
+    require_columns(holder, keys)
+    if not keys:
+        # A column of both tables, such as an id, tells whether the rows are in the same order.
+        used = {cluster, ROW_NUMBER, *sensitive}
+        keys = [name for name in source.columns if name in holder.columns and name not in used][:1]
+    left = source.read([*keys, cluster], names=[*keys, cluster])
+    right = holder.read([*keys, *sensitive], names=[*keys, *sensitive])
+    if id_column is not None:
         right = right.take(_partners(left.column(id_column), right.column(id_column), holder))
     elif len(left) != len(right):
         raise ValueError(
-            f"{source.title} has {count_rows(len(left))}, {holder.title} has {len(right):,}: they "
-            "cannot be matched by position. Use --id to match them by a column."
+            f"{source.title} has {counted(len(left), 'row')}, {holder.title} has {len(right):,}: "
+            "they cannot be matched by position. Use --id to match them by a column."
         )
-    columns = {name: left.column(name) for name in cluster}
-    return pa.table(columns | {name: right.column(name) for name in sensitive})
+    elif keys and not _as_text(left, keys[0]).equals(_as_text(right, keys[0])):
+        warnings.warn(
+            f"The column {quoted(keys[0])} of {source.title} differs from that of {holder.title}: "
+            "rows are matched by position, but seem to be in another order. Use --id "
+            f"{typed(keys[0])} to match them by this column.",
+            UserWarning,
+            stacklevel=2,
+        )
+    for name in sensitive:
+        left = left.append_column(name, right.column(name))
+    return left.select([cluster, *sensitive])
 
 
-def _partners(wanted, present, holder):
+def _as_text(table: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return table.column(name).cast(pa.string()).combine_chunks()
+
+
+def _partners(wanted: Any, present: Any, holder: Any) -> Any:
     """Row of each wanted id; an id that is missing or ambiguous is an error."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from fairanchor.tables._wording import quoted
-
     wanted, present = wanted.cast(pa.string()), present.cast(pa.string()).combine_chunks()
-    counted = pc.value_counts(present)
-    counts = counted.field("counts").to_numpy()
+    distinct = pc.value_counts(present)
+    counts = distinct.field("counts").to_numpy()
     if counts.max() > 1:
-        repeated = counted.field("values")[int(counts.argmax())].as_py()
+        repeated = distinct.field("values")[int(counts.argmax())].as_py()
         raise ValueError(
             f"{holder.title} has {counts.max()} rows with the id {quoted(repeated)}: ids must be "
             "unique to match labels."
@@ -229,40 +239,62 @@ def _partners(wanted, present, holder):
     if rows.null_count:
         position = pc.index(pc.is_null(rows), True).as_py()
         raise ValueError(
-            f"{holder.title} lacks {count_rows(rows.null_count, 'id')} of the labels, the first is "
+            f"{holder.title} lacks {counted(rows.null_count, 'id')} of the labels, the first is "
             f"{quoted(wanted[position].as_py())}."
         )
     return rows
 
 
-def _sorted(grouping):
-    """The same grouping with its names in the order of the library's tables."""
-    from fairanchor.groups._groups import encode_names
-    from fairanchor.tables._grouping import Grouping, object_array
+def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
+    """The constraint that the options state, one entry per attribute, and a sentence about it."""
+    separate = options["attributes"] == "separate"
+    if options["tolerance"] is None and options["targets"] is None and not separate:
+        return None, None
+    from fairanchor.metrics import n_clusters_of
+    from fairanchor.report._constraints import checks_of_counts, describe_constraint
 
-    _, names = encode_names(object_array(grouping.names), missing="own_group")
-    return Grouping(grouping.codes_among(names), list(names))
+    tolerance = options["tolerance"] or 0.0
+    targets: Any = tolerance
+    fairness: Any = "population"
+    if options["targets"] is not None:
+        shape = len(rows.clusters), len(rows.cluster_codes)
+        targets = fairness = targets_of_file(options, rows.columns, rows.groups, *shape)
+        by_number = any(n_clusters_of(part) is not None for part in targets)
+        if by_number and rows.clusters != list(range(len(rows.clusters))):
+            raise ValueError(
+                f"The targets number clusters 0..{len(rows.clusters) - 1}, but the clusters of the "
+                f"labels are {', '.join(map(str, rows.clusters[:20]))}."
+            )
+    columns = rows.columns if separate else None
+    constraint = checks_of_counts(rows.counts, rows.groups, targets, columns)
+    return constraint, describe_constraint(fairness, tolerance, columns or ())
 
 
-def _summary(labels, clusters, groups, n_without, run):
-    from fairanchor.groups._groups import count_cells
-
-    counts = count_cells(clusters.codes, groups.codes, len(clusters.names), len(groups.names))
-    return {
+def _summary(labels: str, rows: _Rows, constraint: list[Any] | None, run: Run) -> dict[str, Any]:
+    counts = rows.counts
+    summary = {
         "command": "audit",
         "input": labels,
-        "n_rows": len(clusters.codes),
-        "n_rows_not_counted": n_without,
-        "clusters": clusters.names,
-        "groups": groups.names,
-        "counts": counts,
-        **measures_of(counts),
-        "worst_cell": _worst_cell(counts, clusters.names, groups.names),
+        "n_rows": len(rows.cluster_codes),
+        "n_rows_not_counted": rows.n_without,
+        "clusters": rows.clusters,
+        **composition_entries(rows.groups, counts),
+        "worst_cell": _worst_cell(counts, rows.clusters, rows.groups),
         "warnings": run.warnings,
     }
+    if constraint is not None:
+        summary["worst_violation"] = max(check.worst for check in constraint)
+        if constraint[0].attribute is not None:
+            summary["attributes"] = {
+                str(check.attribute): composition_entries(
+                    check.groups, check.counts, worst_violation=check.worst
+                )
+                for check in constraint
+            }
+    return summary
 
 
-def _worst_cell(counts, clusters, groups):
+def _worst_cell(counts: Any, clusters: list[Any], groups: list[Any]) -> dict[str, Any]:
     """The cell farthest from proportional, by ratio."""
     import numpy as np
 
@@ -280,45 +312,56 @@ def _worst_cell(counts, clusters, groups):
     }
 
 
-def _worst_sentence(cell):
-    rows = f"{count_rows(cell['rows'])}, {cell['proportional_rows']:,.1f} would be proportional"
-    return (
+def _lines(summary: dict[str, Any], rows: _Rows, constraint: Any, request: Any) -> list[str]:
+    cell = summary["worst_cell"]
+    lines = [
+        *composition_lines(rows.counts, rows.groups, rows.clusters),
+        "",
+        measures_line(summary),
         f"farthest from proportional: group {show_name(cell['group'])} in cluster "
         f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
-        f"{cell['share_of_all']:.2%} of all ({rows})"
-    )
+        f"{cell['share_of_all']:.2%} of all ({counted(cell['rows'], 'row')}, "
+        f"{cell['proportional_rows']:,.1f} are proportional)",
+    ]
+    if constraint is not None:
+        from fairanchor.report._constraints import describe_violation
+
+        lines += ["", request, *attribute_lines(summary.get("attributes"))]
+        lines.append(describe_violation(constraint, rows.clusters))
+    return lines
 
 
-def _write_report(path, labels, clusters, groups, summary, force, asked, request):
-    from fairanchor.cli._repeat import command_line
+def _write_report(
+    labels: str, rows: _Rows, constraint: Any, request: Any, options: Options, run: Run
+) -> None:
     from fairanchor.report import RunSummary, write_report
 
-    run = RunSummary(
+    summary = RunSummary(
         title=f"Clusters of {show_source(labels)}",
-        labels=clusters.codes,
-        group_codes=groups.codes,
-        group_names=groups.names,
-        cluster_names=clusters.names,
-        counts=summary["counts"],
-        checks=asked,
+        labels=rows.cluster_codes,
+        group_codes=rows.group_codes,
+        group_names=rows.groups,
+        cluster_names=rows.clusters,
+        counts=rows.counts,
+        checks=constraint,
         constraint=request,
-        n_rows_left_out=summary["n_rows_not_counted"],
+        n_rows_left_out=rows.n_without,
         left_out_reason="without a cluster or a group",
-        warnings=summary["warnings"],
+        warnings=run.warnings,
         command=command_line(),
     )
-    write_report(path, run, force=force)
+    write_report(options["report"], summary, force=options["force"])
 
 
-def _judge(summary, least, asked):
-    missed = max((own.worst for own in asked or ()), default=0.0)
+def _problems(summary: dict[str, Any], least: float | None) -> list[str]:
+    """Why the exit code is 3; nothing if it is not."""
+    problems = []
+    missed = summary.get("worst_violation", 0.0)
     if missed >= 1.0:
-        click.echo(f"The constraint is missed by {missed:,.1f} rows.", err=True)
-    is_below = least is not None and summary["relative_balance"] < least
-    if is_below:
-        click.echo(
+        problems.append(f"The constraint is missed by {missed:,.1f} rows.")
+    if least is not None and summary["relative_balance"] < least:
+        problems.append(
             f"The relative balance {summary['relative_balance']:.4f} is below "
-            f"--min-relative-balance {least:g}.",
-            err=True,
+            f"--min-relative-balance {least:g}."
         )
-    exit_with(NOT_CONVERGED if missed >= 1.0 or is_below else 0)
+    return problems

@@ -1,257 +1,243 @@
-"""Shared by the commands: options, messages, progress, and the text of a summary."""
+"""Shared by the commands: options, checks of outputs, messages, and the text of a summary."""
 
 import json
 import logging
 import math
 import os
+import shlex
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import click
 
-from fairanchor.cli._errors import printable
-from fairanchor.cli._progress import draws, pass_bars, step_spinner
+from fairanchor.cli._terminal import draws, printable, progress_line, with_options
 from fairanchor.tables._wording import counted
 
 NOT_CONVERGED = 3
 MOST_GROUPS_IN_A_TABLE = 8
 MOST_CLUSTERS_IN_A_TABLE = 40
 LONGEST_NAME = 40
-REPORTS = (".html", ".htm")
+CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
 
+Options = dict[str, Any]
 PATH = click.Path(path_type=str, allow_dash=True)
 
 
-class Jobs(click.ParamType):
-    """A number of threads: at least 1, or -1 for all cores."""
+class Share(click.FloatRange):
+    """A number between 0 and 1, which NaN is not."""
 
-    name = "integer"
+    def __init__(self) -> None:
+        super().__init__(0, 1)
 
-    def convert(self, value, param, ctx):
-        """Integer of the text."""
-        number = click.INT.convert(value, param, ctx)
-        if number < 1 and number != -1:
-            self.fail(f"{number} is no number of threads: expected 1 or more, or -1.", param, ctx)
-        return number
-
-
-class FiniteRange(click.FloatRange):
-    """A range of numbers in which neither NaN nor infinity is."""
-
-    def convert(self, value, param, ctx):
-        """Number of the text."""
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
         return number
 
 
-def jobs_option(command):
-    """``--jobs``."""
-    return click.option("--jobs", default=-1, show_default=True, type=Jobs(), metavar="N",
-                        help="Threads of this process; -1: all cores.")(command)  # fmt: skip
-
-
-def table_options(command):
-    """Options of every command that reads a table."""
-    for option in reversed(
-        [
-            click.option("--delimiter", help="Between values of a text table ('tab' for a tab)."),
-            click.option(
-                "--null",
-                "null_values",
-                multiple=True,
-                metavar="TEXT",
-                help="Text that means a missing value, besides empty, NA, NaN, null; repeatable.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def missing_option(command):
-    """``--missing``, which may be repeated."""
-    return click.option(
-        "--missing",
-        multiple=True,
-        default=["error"],
-        type=click.Choice(["error", "own-group", "impute", "drop-rows"]),
-        help=(
-            "Missing values: raise an error (default); own-group: missing sensitive values are a "
-            "group; impute: features get the mean or the most frequent category; drop-rows: such "
-            "rows get no cluster, and their number is printed. Repeatable."
-        ),
-    )(command)
-
-
-def run_options(command):
-    """Options of every command that writes and takes time."""
-    for option in reversed(
-        [
-            click.option("--force", is_flag=True, help="Replace files that exist."),
-            click.option("--quiet", "-q", is_flag=True, help="Only errors and warnings."),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def open_input(path, delimiter, null_values):
-    """`fairanchor.tables.open_table` with the options of `table_options`."""
-    from fairanchor.tables import open_table
-
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    one = delimiter is not None and len(delimiter) == 1 and delimiter.isascii()
-    if delimiter is not None and (not one or delimiter in '"\r\n\0'):
+def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value in ("tab", "\\t"):
+        return "\t"
+    if value is not None and (len(value) != 1 or not value.isascii() or value in '"\r\n\0'):
         raise click.UsageError(
-            f"--delimiter {delimiter!r}: expected one character of ASCII other than a quote and "
-            "the end of a line, or 'tab'."
+            f"--delimiter {value!r}: expected one character of ASCII other than a quote and the "
+            "end of a line, or 'tab'."
         )
-    return open_table(path, delimiter=delimiter, null_values=null_values)
+    return value
 
 
-def load_table(source, options):
+def _all_cores(context: click.Context, parameter: click.Parameter, value: int | None) -> int:
+    return -1 if value is None else value
+
+
+MISSING = ("error", "own-group", "impute", "drop-rows")
+# Options that several commands have.
+SHARED = {
+    "clusters": click.option("--clusters", "-k", "n_clusters", required=True,
+                             type=click.IntRange(min=1), help="Number of clusters."),
+    "sensitive": click.option("--sensitive", multiple=True, required=True, metavar="COLUMNS",
+                              help="Column, or columns separated by commas: their combinations "
+                              "are the groups."),
+    "features": click.option("--features", multiple=True, metavar="COLUMNS",
+                             help="Columns to cluster by; by default all but the sensitive ones "
+                             "and the id."),
+    "exclude": click.option("--exclude", multiple=True, metavar="COLUMNS",
+                            help="Columns that are no features."),
+    "id": click.option("--id", "id_column", metavar="COLUMN",
+                       help="Identifies a row, is copied to the output, and is no feature."),
+    "attributes": click.option("--attributes", type=click.Choice(["intersection", "separate"]),
+                               default="intersection", show_default=True,
+                               help="Several sensitive columns: their combinations are the groups, "
+                               "or clusters mirror each column by itself."),
+    "targets": click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
+                            help="Shares, bounds and sizes, .csv or .json: columns named like the "
+                            "sensitive ones, cluster, share, lower, upper, min_size, max_size; an "
+                            "empty cluster means all."),
+    "missing": click.option("--missing", multiple=True, default=["error"],
+                            type=click.Choice(MISSING),
+                            help="Missing values: raise an error (default); own-group: missing "
+                            "sensitive values are a group; impute: features get the mean or the "
+                            "most frequent category; drop-rows: such rows get no cluster, and "
+                            "their number is printed. Repeatable."),
+    "delimiter": click.option("--delimiter", callback=_delimiter,
+                              help="Between values of a CSV file, such as ';', or 'tab'."),
+    "labels": click.option("--output", "-o", type=PATH,
+                           help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output."),
+    "report": click.option("--report", type=PATH, help="Report, .html."),
+    "json": click.option("--json", "as_json", is_flag=True,
+                         help="Summary as JSON on standard output."),
+    "seed": click.option("--seed", default=0, show_default=True,
+                         type=click.IntRange(min=0, max=2**32 - 1),
+                         help="The same seed gives the same result."),
+    "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N", callback=_all_cores,
+                         help="Threads, or workers of a Dask cluster that is started; by default "
+                         "one per core."),
+    "force": click.option("--force", is_flag=True, help="Replace files that exist."),
+    "quiet": click.option("--quiet", "-q", is_flag=True, help="Only errors and warnings."),
+}  # fmt: skip
+
+
+def shared(*names: str) -> Callable[[Any], Any]:
+    """Add options of `SHARED` to a command, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for name in reversed(names):
+            command = SHARED[name](command)
+        return command
+
+    return decorate
+
+
+def load_table(source: str, options: Options) -> Any:
     """Rows and groups for fitting, by the options of `fit` and `compare`."""
     from fairanchor.tables._load import load_for_fit
-    from fairanchor.tables._roles import choose_columns
+    from fairanchor.tables._read import open_table
+    from fairanchor.tables._roles import MissingPolicy, choose_columns
 
-    policy = missing_policy(options["missing"])
-    table = open_input(source, options["delimiter"], options["null_values"])
-    roles = choose_columns(
-        table,
-        sensitive=options["sensitive"],
-        features=options["features"],
-        exclude=options["exclude"],
-        id_column=options["id_column"],
-    )
-    return load_for_fit(
-        table,
-        roles,
-        policy,
-        scale=not options["no_scale"],
-        min_group_size=options["min_group_size"],
-    )
+    policy = MissingPolicy.of(options["missing"])
+    table = open_table(source, delimiter=options["delimiter"])
+    names = ("sensitive", "features", "exclude", "id_column")
+    roles = choose_columns(table, **{name: options[name] for name in names})
+    return load_for_fit(table, roles, policy)
 
 
-def missing_policy(choices):
-    """`MissingPolicy` of ``--missing``; a contradiction is an error of usage."""
-    from fairanchor.tables._missing import MissingPolicy
+def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = ()) -> None:
+    """Raise an error before the work for what could not be written after it.
 
-    try:
-        return MissingPolicy.of(choices)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def check_outputs(table=None, *files, force, inputs=()):
-    """Raise an error now for what could not be written in the end.
-
-    Parameters
-    ----------
-    table : str, default=None
-        Output that may be ``-``, standard output.
-    *files : str or None
-        Outputs that must be files.
-    force : bool
-        Whether files may be replaced.
-    inputs : sequence of str or None
-        Files that are read, and must not be replaced even so.
+    ``output`` may be ``-``, standard output; ``names`` are options with further output files.
+    Files that are read, ``inputs``, are never replaced.
     """
-    from fairanchor._utils._files import is_device
-    from fairanchor.tables import check_output
+    from fairanchor._utils._files import check_output, is_device
 
+    table = options.get("output")
+    files = [options[name] for name in names if options[name] is not None]
     if "-" in files:
         raise click.UsageError("Only labels can go to standard output (-): name a file.")
+    if table == "-" and options["as_json"]:
+        raise click.UsageError("--json and -o - would both write to standard output.")
     if table == "-" and sys.stdout is None:
         raise click.UsageError("Standard output is closed: name a file with -o.")
-    given = [path for path in (table, *files) if path is not None]
-    # Files by what they are, not by how their path is written; a device takes any number.
-    targets = [os.path.realpath(path) for path in given if path != "-" and not is_device(path)]
-    for path in given:
-        if path != "-" and targets.count(os.path.realpath(path)) > 1:
+    outputs = [path for path in (table, *files) if path not in (None, "-")]
+    # Files are compared by their real paths; a device takes any number of outputs.
+    targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
+    for path in outputs:
+        if targets.count(os.path.realpath(path)) > 1:
             raise click.UsageError(f"Two outputs would be written to {path}.")
-    for path in inputs:
-        if path not in (None, "-") and os.path.realpath(path) in targets:
-            raise click.UsageError(f"{path} is an input: an output must have another name.")
-    for path in given:
-        check_output(path, force=force)
+    for source in inputs:
+        if source not in (None, "-") and os.path.realpath(str(source)) in targets:
+            raise click.UsageError(f"{source} is an input: an output must have another name.")
+    for path in outputs:
+        check_output(path, force=options["force"])
+    if options.get("report") is not None:
+        check_report(options["report"])
 
 
-def check_report(path):
-    """Raise an error for the name of a report that is no HTML file."""
+def check_report(path: str) -> None:
+    """Raise an error for a report that is no HTML file, or that needs other libraries."""
     from fairanchor._utils._files import is_device
+    from fairanchor.report._render import import_libraries
 
-    if path is not None and not path.lower().endswith(REPORTS) and not is_device(path):
-        raise click.UsageError(f"--report {path}: expected a name that ends in .html.")
+    if not path.lower().endswith((".html", ".htm")) and not is_device(path):
+        raise click.UsageError(f"The report {path}: expected a name that ends in .html.")
+    import_libraries()
+
+
+def command_line() -> str:
+    """The running command, as a line for a POSIX shell."""
+    return shlex.join(["fairanchor", *click.get_current_context().meta["arguments"]])
 
 
 class Run:
-    """Messages, warnings, progress and timings of one command.
+    """Messages, warnings, progress and timings of one command."""
 
-    Parameters
-    ----------
-    quiet : bool
-        Whether to print nothing but warnings.
-    """
-
-    def __init__(self, quiet):
+    def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
-        self.timings = {}
-        self.warnings = []
+        self.timings: dict[str, float] = {}
+        self.warnings: list[str] = []
 
-    def say(self, message=""):
-        """A line on standard error."""
-        if not self.quiet:
-            click.echo("\n".join(map(printable, message.split("\n"))), err=True)
+    def say(self, *lines: str) -> None:
+        """Print lines on standard error."""
+        for line in () if self.quiet else lines:
+            click.echo(printable(line), err=True)
 
     @contextmanager
-    def step(self, name, description, *, spinner=True):
-        """Time a part of the work, show a spinner on a terminal, and repeat its warnings."""
+    def step(self, name: str, description: str, *, counts: bool = False) -> Iterator[Any]:
+        """Time a part of the work, show its progress, and repeat its warnings.
+
+        For work in passes over chunks it yields a function of the name of a pass, the number of its
+        chunks that are done, and of all. Without a terminal a pass is a line when it ends.
+        """
         start = time.perf_counter()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            # Deprecations of libraries are not for users.
-            for category in (UserWarning, RuntimeWarning):
-                warnings.simplefilter("always", category)
+        with recorded_warnings() as messages:
             try:
-                shown = self._spinner(description) if spinner else nullcontext()
-                with shown, messages_hidden() if self.quiet else nullcontext():
-                    yield
+                with messages_hidden() if self.quiet else nullcontext():
+                    if self.quiet:
+                        yield None
+                    elif draws(sys.stderr):
+                        with progress_line(description, counts=counts) as show:
+                            yield show
+                    else:
+                        yield self._say_pass
             finally:
                 self.timings[name] = round(time.perf_counter() - start, 4)
-                self._repeat(caught)
+        self.warnings += messages
 
-    @contextmanager
-    def passes(self, name, description):
-        """`step` for work in passes over chunks; yields a function that takes their progress.
+    def _say_pass(self, title: str, done: int, total: int) -> None:
+        if done == total:
+            self.say(f"  pass: {title}")
 
-        On a terminal every pass has a bar, elsewhere it is a line when it ends.
-        """
-        with self.step(name, description, spinner=False):
-            if self.quiet:
-                yield None
-            elif draws(sys.stderr):
-                with pass_bars(description) as show:
-                    yield show
-            else:
-                yield lambda title, done, total: done == total and self.say(f"  pass: {title}")
-
-    def _repeat(self, caught):
-        for message in dict.fromkeys(str(warning.message) for warning in caught):
-            self.warnings.append(message)
-            click.echo(f"Warning: {printable(message)}", err=True)
-
-    def _spinner(self, description):
-        if self.quiet or not draws(sys.stderr):
-            return nullcontext()
-        return step_spinner(description)
+    def say_dropped(self, number: int) -> None:
+        """Report rows that get no cluster."""
+        if number:
+            self.say(
+                f"Left out: {counted(number, 'row')} with missing values; they get no cluster."
+            )
 
 
 @contextmanager
-def messages_hidden():
+def recorded_warnings(prefix: str = "") -> Iterator[list[str]]:
+    """A list that gets the warnings of a block at its end, each once; they are also printed."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        # Deprecations of libraries are not for users.
+        for category in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", category)
+        try:
+            yield messages
+        finally:
+            messages += dict.fromkeys(with_options(str(warning.message)) for warning in caught)
+            for message in messages:
+                click.echo(f"Warning: {prefix}{printable(message)}", err=True)
+
+
+@contextmanager
+def messages_hidden() -> Iterator[None]:
     """Let the library log nothing below a warning during a block."""
     logger = logging.getLogger("fairanchor")
     level = logger.level
@@ -262,7 +248,7 @@ def messages_hidden():
         logger.setLevel(level)
 
 
-def print_result(lines):
+def print_result(*lines: str) -> None:
     """Lines on standard output: the result of the command."""
     from fairanchor._utils._files import standard_output
 
@@ -270,13 +256,13 @@ def print_result(lines):
         click.echo("\n".join(lines))
 
 
-def print_json(summary):
+def print_json(summary: dict[str, Any]) -> None:
     """A summary on standard output."""
-    print_result([json.dumps(_json_value(summary), indent=2, allow_nan=False)])
+    print_result(json.dumps(_json_value(summary), indent=2, allow_nan=False))
 
 
-def _json_value(value):
-    """NumPy's arrays and numbers and any group's name as JSON has them; null for NaN."""
+def _json_value(value: Any) -> Any:
+    """NumPy's arrays and numbers and names of groups as JSON has them; null for NaN."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
@@ -288,21 +274,21 @@ def _json_value(value):
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def show_source(path):
-    """What to call an input."""
+def show_source(path: str) -> str:
+    """Name of an input in messages."""
     return "standard input" if path == "-" else path
 
 
-def show_name(name):
-    """A group's name for people: nothing but text, and not too much of it."""
+def show_name(name: Any) -> str:
+    """A group's name for people: printable, and cut if it is long."""
     from fairanchor.plotting._names import display_name
 
     if isinstance(name, tuple):
         return " × ".join(map(show_name, name))
-    return display_name(name, LONGEST_NAME)
+    return str(display_name(name, LONGEST_NAME))
 
 
-def measures_of(counts):
+def measures_of(counts: Any) -> dict[str, float]:
     """Fairness of a clusters × groups table of counts."""
     from fairanchor import metrics
 
@@ -314,11 +300,18 @@ def measures_of(counts):
     }
 
 
-def composition_lines(counts, group_names, cluster_names=None):
+def composition_entries(groups: Any, counts: Any, **others: Any) -> dict[str, Any]:
+    """Entries of a summary about a clusters × groups table of counts."""
+    return {"groups": groups, "counts": counts, **others, **measures_of(counts)}
+
+
+def composition_lines(
+    counts: Any, group_names: Sequence[Any], cluster_names: Sequence[Any] | None = None
+) -> list[str]:
     """The table clusters × groups as text: rows, and each group's share of its cluster."""
     n_clusters, n_groups = counts.shape
     if n_groups > MOST_GROUPS_IN_A_TABLE:
-        size = f"{count_rows(n_clusters, 'cluster')}, {count_rows(n_groups, 'group')}"
+        size = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
         return [f"{size} (--json has the table)"]
     shown = min(n_clusters, MOST_CLUSTERS_IN_A_TABLE)
     clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
@@ -326,17 +319,16 @@ def composition_lines(counts, group_names, cluster_names=None):
     width = max(10, *(len(name) + 2 for name in names))
     first = max(7, *map(len, clusters))
     lines = [f"{'cluster':>{first}}{'rows':>13}" + "".join(f"{name:>{width}}" for name in names)]
-    rows = [*zip(clusters, counts[:shown], strict=True), ("all", counts.sum(axis=0))]
-    for cluster, row in rows:
+    for cluster, row in [*zip(clusters, counts, strict=False), ("all", counts.sum(axis=0))]:
         shares = "".join(f"{count / row.sum():>{width}.2%}" for count in row)
         lines.append(f"{cluster:>{first}}{row.sum():>13,.0f}{shares}")
     if shown < n_clusters:
-        left_out = count_rows(n_clusters - shown, "more cluster")
+        left_out = counted(n_clusters - shown, "more cluster")
         lines.insert(-1, f"{'...':>{first}}  {left_out} (--json has all)")
     return lines
 
 
-def measures_line(measures):
+def measures_line(measures: dict[str, Any]) -> str:
     """The fairness measures as one line of text."""
     return (
         f"balance {measures['balance']:.4f} (at most {measures['balance_bound']:.4f}), "
@@ -344,12 +336,15 @@ def measures_line(measures):
     )
 
 
-def count_rows(number, noun="row"):
-    """``1 row``, ``2,000 rows``."""
-    return counted(number, noun)
+def attribute_lines(attributes: dict[str, Any] | None) -> list[str]:
+    """The measures of each separate attribute as lines of text."""
+    items = (attributes or {}).items()
+    return [f"{show_name(name)} by itself: {measures_line(entry)}" for name, entry in items]
 
 
-def exit_with(code):
-    """End a command that has done its work with an exit code of its own."""
-    if code:
-        click.get_current_context().exit(code)
+def exit_with(problems: Sequence[str]) -> None:
+    """Print why a command that has done its work ends with exit code 3; nothing is success."""
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        click.get_current_context().exit(NOT_CONVERGED)

@@ -1,38 +1,34 @@
 """``fairanchor compare``: what fairness costs on a table, method by method."""
 
+import time
+import warnings
+from typing import Any
+
 import click
 
 from fairanchor.cli._common import (
-    NOT_CONVERGED,
+    CLUSTERERS,
     PATH,
-    FiniteRange,
+    Options,
     Run,
+    Share,
     check_outputs,
-    count_rows,
     exit_with,
-    jobs_option,
     load_table,
-    missing_option,
+    measures_of,
     print_json,
     print_result,
-    run_options,
+    recorded_warnings,
+    shared,
     show_source,
-    table_options,
 )
-from fairanchor.cli._comparison import (
-    METHODS,
-    PLAIN,
-    head_of_summary,
-    is_unfair,
-    measured,
-    relate_costs,
-    warm_up,
-    write_records,
-)
-from fairanchor.cli._path import check_path_options, compare_path
-from fairanchor.cli._targets import attributes_option
+from fairanchor.cli._compare_path import Comparison, check_path_options, compare_path
+from fairanchor.cli._terminal import with_options
+from fairanchor.tables._wording import counted
 
 FIGURES = (".png", ".svg", ".pdf")
+PLAIN, ALONE = "k-means", "fair k-means"
+METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
 
 
 @click.command(
@@ -40,29 +36,12 @@ FIGURES = (".png", ".svg", ".pdf")
     epilog="Example: fairanchor compare people.csv -k 5 --sensitive sex -o compare.png",
 )
 @click.argument("source", metavar="INPUT", type=PATH)
-@click.option("--clusters", "-k", "n_clusters", required=True, type=click.IntRange(min=1),
-              help="Number of clusters.")  # fmt: skip
-@click.option(
-    "--sensitive",
-    multiple=True,
-    required=True,
-    metavar="COLUMNS",
-    help="Column, or columns separated by commas: their combinations are the groups.",
-)
-@click.option(
-    "--features",
-    multiple=True,
-    metavar="COLUMNS",
-    help="Columns to cluster by; by default all but the sensitive ones and the id.",
-)
-@click.option("--exclude", multiple=True, metavar="COLUMNS", help="Columns that are no features.")
-@click.option("--id", "id_column", metavar="COLUMN", help="Column that is no feature.")
+@shared("clusters", "sensitive", "features", "exclude", "id")
 @click.option(
     "--method",
     "methods",
     multiple=True,
     type=click.Choice(METHODS),
-    default=METHODS,
     help="Only these; repeatable. By default all.",
 )
 @click.option("--path", is_flag=True,
@@ -71,27 +50,15 @@ FIGURES = (".png", ".svg", ".pdf")
     "--tolerance",
     "tolerances",
     multiple=True,
-    type=FiniteRange(min=0, max=1),
+    type=Share(),
     help="With --path: only these; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
 )
-@attributes_option
-@click.option("--no-scale", is_flag=True, help="Do not standardise numeric columns.")
-@click.option("--min-group-size", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Merge groups of fewer rows into one, called 'other'.")  # fmt: skip
-@missing_option
-@table_options
-@click.option("--output", "-o", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
+@shared("attributes", "missing", "delimiter")
+@click.option("--output", "-o", "figure", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
 @click.option("--table", type=PATH,
               help="Results as a table, .csv, .tsv, .parquet or .arrow.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Table as JSON on standard output.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0, max=2**32 - 1),
-              help="The same seed gives the same labels.")  # fmt: skip
-@jobs_option
-@run_options
-@click.pass_context
-def compare(
-    context, source, output, table, as_json, methods, path, tolerances, force, quiet, **options
-):
+@shared("json", "seed", "jobs", "force", "quiet")
+def compare(source: str, **options: Any) -> None:
     """Cluster INPUT by plain k-means and by each fair method, and compare.
 
     Cost is the k-means cost of the labels, relative to plain k-means if it is compared. 'fair
@@ -105,132 +72,243 @@ def compare(
     whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
     --attributes separate the bounds hold for each sensitive column by itself.
     """
-    check_path_options(context, path, tolerances, options)
-    run = Run(quiet)
-    check_outputs(None, output, table, force=force, inputs=[source])
-    _check_files(output, table)
+    check_path_options(options)
+    run = Run(options["quiet"])
+    check_outputs(options, "figure", "table", inputs=[source])
+    _check_files(options)
     with run.step("read", f"Reading {show_source(source)}"):
         loaded = load_table(source, options)
     run.say(
-        f"{show_source(source)}: {count_rows(len(loaded.X))}, {loaded.preprocessing.describe()}."
+        f"{show_source(source)}: {counted(len(loaded.X), 'row')}, "
+        f"{loaded.preprocessing.describe()}."
     )
-    if loaded.n_dropped:
-        run.say(f"Left out: {count_rows(loaded.n_dropped)} with missing values.")
-    if path:
-        outputs = {"figure": output, "table": table}
-        compare_path(run, source, loaded, options, tolerances, outputs, as_json, force)
-        return
-    records = _run_all(run, list(dict.fromkeys(methods)), loaded, options)
-    _print(_summary(source, loaded, options, records, run), as_json)
+    run.say_dropped(loaded.n_dropped)
+    # Not all methods take missing values.
+    groups = loaded.sensitive_features(options["attributes"], missing="(missing)")
+    if options["path"]:
+        result = compare_path(run, loaded.X, groups, options)
+    else:
+        result = _compare_methods(run, loaded, groups, options)
+    if options["as_json"]:
+        head = {
+            "command": "compare",
+            "input": source,
+            "n_rows": loaded.n_rows,
+            "n_rows_left_out": loaded.n_dropped,
+            "n_clusters": options["n_clusters"],
+            "groups": loaded.groups.public_names,
+            "group_sizes": loaded.groups.to_public(loaded.groups.sizes),
+            "seed": options["seed"],
+        }
+        print_json(head | result.summary | {"warnings": run.warnings})
+    else:
+        print_result(*result.lines)
     # After the lines, so that the results are printed even if a file cannot be written.
-    write_records(run, _columns(records), table, force)
-    if output is not None:
-        _draw(run, records, output, force)
-    exit_with(NOT_CONVERGED if any(map(_remark, records)) else 0)
+    _write_files(run, result, options)
+    exit_with(result.problems)
 
 
-def _check_files(output, table):
+def _check_files(options: Options) -> None:
     """Raise an error before the work for what could not be drawn or written after it."""
+    from fairanchor.tables._write import check_format
+
+    if options["table"] is not None:
+        check_format(options["table"])
+    if options["figure"] is not None:
+        if not options["figure"].lower().endswith(FIGURES):
+            expected = ", ".join(FIGURES)
+            raise click.UsageError(f"-o {options['figure']}: expected a figure, {expected}.")
+        from fairanchor.plotting._style import import_matplotlib
+
+        import_matplotlib()
+
+
+def _write_files(run: Run, result: Comparison, options: Options) -> None:
+    table, figure, force = options["table"], options["figure"], options["force"]
     if table is not None:
-        from fairanchor.tables._write import check_format
+        import pyarrow as pa
 
-        check_format(table)
-    if output is None:
-        return
-    if not output.lower().endswith(FIGURES):
-        raise click.UsageError(f"-o {output}: expected a figure, {', '.join(FIGURES)}.")
-    from fairanchor.plotting._style import import_matplotlib
+        from fairanchor.tables import write_table
 
-    import_matplotlib()
+        with run.step("write", f"Writing {table}"):
+            write_table(pa.table(result.columns), table, force=force)
+        run.say(f"table: {table}")
+    if figure is not None and result.draw is None:
+        run.say(f"No method succeeded: there is no figure {figure}.")
+    elif figure is not None:
+        with run.step("draw", f"Drawing {figure}"):
+            _save_figure(result.draw, figure, force)
+        run.say(f"figure: {figure}")
 
 
-def _run_all(run, methods, loaded, options):
-    seed, jobs, n_clusters = options["seed"], options["jobs"], options["n_clusters"]
+def _save_figure(draw: Any, output: str, force: bool) -> None:
+    """Write what ``draw(ax)`` draws; equal results give equal files."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    from fairanchor._utils._files import replacing
+
+    suffix = output.rsplit(".", 1)[1].lower()
+    undated: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
+    # Text stays text, and no id in the file is random.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "compare"}):
+        figure = Figure(figsize=(7.6, 5.2), layout="constrained")
+        draw(figure.add_subplot())
+        with replacing(output, force=force) as file:
+            figure.savefig(file, format=suffix, dpi=150, metadata=undated)
+
+
+# The comparison of methods.
+
+
+def _compare_methods(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
+    methods = tuple(dict.fromkeys(options["methods"] or METHODS))
     with run.step("prepare", "Loading compiled kernels"):
-        warm_up(methods, seed)
+        _warm_up(methods)
     records = []
-    for method in methods:
-        title = f"{method} ({len(records) + 1} of {len(methods)})"
-        with run.step(method, title):
-            records.append(measured(method, loaded, n_clusters, seed, jobs))
-    relate_costs(records)
-    return records
+    for number, method in enumerate(methods, start=1):
+        with run.step(method, f"{method} ({number} of {len(methods)})"):
+            records.append(_measured(method, loaded, groups, options))
+        run.warnings += [f"{method}: {message}" for message in records[-1]["warnings"]]
+    plain = next((r["cost"] for r in records if r["method"] == PLAIN and "cost" in r), None)
+    for record in records:
+        if plain and "cost" in record:
+            record["relative_cost"] = record["cost"] / plain
+    names = dict.fromkeys(name for record in records for name in record)
+    columns: dict[str, list[Any]] = {name: [r.get(name) for r in records] for name in names}
+    columns["warnings"] = ["; ".join(messages) for messages in columns["warnings"]]
+    drawn = [record for record in records if "error" not in record]
+    remarks = {record["method"]: _remark(record) for record in records}
+    return Comparison(
+        summary={"methods": records},
+        lines=_lines(records),
+        columns=columns,
+        draw=(lambda ax: _draw(drawn, ax)) if drawn else None,
+        problems=[f"{method}: {remark}" for method, remark in remarks.items() if remark],
+    )
 
 
-def _summary(source, loaded, options, records, run):
-    own = {"methods": records, "warnings": run.warnings}
-    return head_of_summary(source, loaded, options) | own
+def _warm_up(methods: tuple[str, ...]) -> None:
+    """Load compiled code, which happens at its first use and is no part of any method's time."""
+    from fairanchor.datasets import make_zafar
+
+    data = make_zafar(400, variant="original", random_state=0)
+    options = {"n_clusters": 2, "seed": 0, "jobs": 1}
+    with warnings.catch_warnings():
+        # Warnings about these few rows are not about the user's.
+        warnings.simplefilter("ignore")
+        for method in methods:
+            _fitted(_estimator(method, options), data.data, data.sensitive_features)
 
 
-def _remark(record):
-    """Why a method's figures are to be read with care, or nothing."""
+def _measured(method: str, loaded: Any, groups: Any, options: Options) -> dict[str, Any]:
+    """One row of the comparison; a method that fails has its reason in place of results."""
+    from threadpoolctl import threadpool_limits
+
+    estimator = _estimator(method, options)
+    jobs = options["jobs"]
+    # For libraries without ``n_jobs``, scikit-learn's k-means among them.
+    limits = threadpool_limits(None if jobs == -1 else jobs)
+    with recorded_warnings(f"{method}: ") as messages, limits:
+        start = time.perf_counter()
+        try:
+            _fitted(estimator, loaded.X, groups)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            reason = with_options(str(error)) or type(error).__name__
+            return {"method": method, "error": reason, "warnings": messages}
+        seconds = time.perf_counter() - start
+    return {
+        "method": method,
+        **_results(estimator, loaded, options["n_clusters"]),
+        "converged": _converged(estimator),
+        "seconds": round(seconds, 4),
+        "warnings": messages,
+    }
+
+
+def _estimator(method: str, options: Options) -> Any:
+    from sklearn.cluster import KMeans
+
+    from fairanchor import AnchorFairClustering, FairKMeans
+    from fairanchor.report._collect import PLAIN_STARTS
+
+    n_clusters, seed, jobs = options["n_clusters"], options["seed"], options["jobs"]
+    if method == PLAIN:
+        return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed)
+    if method == ALONE:
+        return FairKMeans(n_clusters, random_state=seed, n_jobs=jobs)
+    clusterer = method.removeprefix("anchors+")
+    return AnchorFairClustering(n_clusters, clusterer=clusterer, random_state=seed, n_jobs=jobs)
+
+
+def _fitted(estimator: Any, X: Any, groups: Any) -> Any:
+    from sklearn.cluster import KMeans
+
+    plain = isinstance(estimator, KMeans)
+    return estimator.fit(X) if plain else estimator.fit(X, sensitive_features=groups)
+
+
+def _results(estimator: Any, loaded: Any, n_clusters: int) -> dict[str, Any]:
+    import numpy as np
+
+    from fairanchor.groups._groups import count_cells
+    from fairanchor.metrics import clustering_cost
+
+    groups = loaded.groups
+    counts = count_cells(estimator.labels_, groups.codes, n_clusters, groups.n_groups)
+    proportional = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    # From exact proportions, and from the targets of the method.
+    violations = np.abs(counts - proportional).max(), getattr(estimator, "worst_violation_", 0.0)
+    return {
+        "cost": clustering_cost(loaded.X, estimator.labels_),
+        **measures_of(counts),
+        "smallest_cluster": int(counts.sum(axis=1).min()),
+        "worst_violation": float(max(violations)),
+    }
+
+
+def _converged(estimator: Any) -> bool:
+    if hasattr(estimator, "converged_"):
+        return bool(estimator.converged_)
+    return bool(estimator.n_iter_ < estimator.max_iter)
+
+
+def _remark(record: dict[str, Any]) -> str:
+    """Why a method's results are to be read with care, or nothing."""
     if "error" in record:
         return f"failed: {record['error']}"
-    remarks = []
-    if not record["converged"]:
-        remarks.append("did not converge")
-    if is_unfair(record):
+    remarks = [] if record["converged"] else ["did not converge"]
+    if record["method"] != PLAIN and record["worst_violation"] >= 1.0:
         remarks.append(f"misses its proportions by {record['worst_violation']:.1f} rows")
     return ", ".join(remarks)
 
 
-def _columns(records):
-    """The records as columns by name; where a method failed, there is a reason but no figure."""
-    names = dict.fromkeys(name for record in records for name in record)
-    columns = {name: [record.get(name) for record in records] for name in names}
-    columns["warnings"] = ["; ".join(said) for said in columns["warnings"]]
-    return columns
-
-
-def _print(summary, as_json):
-    if as_json:
-        print_json(summary)
-        return
-    records = summary["methods"]
+def _lines(records: list[dict[str, Any]]) -> list[str]:
     width = max(len(record["method"]) for record in records) + 2
     heads = ("cost", "/ plain", "balance", "relative", "MNCE", "seconds")
     lines = [f"{'method':{width}}" + "".join(f"{head:>10}" for head in heads)]
     for record in records:
-        remark = _remark(record)
-        figures = "" if "error" in record else _figures_line(record)
-        lines.append(f"{record['method']:{width}}{figures}{'  ' * bool(figures)}{remark}".rstrip())
+        numbers = ""
+        if "error" not in record:
+            relative = record.get("relative_cost")
+            numbers = (
+                f"{record['cost']:10.4g}{'' if relative is None else f'{relative:.3f}':>10}"
+                f"{record['balance']:10.4f}{record['relative_balance']:10.4f}{record['mnce']:10.4f}"
+                f"{record['seconds']:10.2f}  "
+            )
+        lines.append(f"{record['method']:{width}}{numbers}{_remark(record)}".rstrip())
     bounds = [record["balance_bound"] for record in records if "balance_bound" in record]
     if bounds:
         lines.append(f"No clustering of these rows has a balance above {bounds[0]:.4f}.")
-    print_result(lines)
+    return lines
 
 
-def _figures_line(record):
-    relative = record.get("relative_cost")
-    relative = f"{relative:10.3f}" if relative is not None else f"{'':10}"
-    return (
-        f"{record['cost']:10.4g}{relative}{record['balance']:10.4f}"
-        f"{record['relative_balance']:10.4f}{record['mnce']:10.4f}{record['seconds']:10.2f}"
-    )
-
-
-def _draw(run, records, output, force):
-    drawn = [record for record in records if "error" not in record]
-    if not drawn:
-        run.say(f"No method succeeded: there is no figure {output}.")
-        return
-    with run.step("draw", f"Drawing {output}"):
-        _save_figure(drawn, output, force)
-    run.say(f"figure: {output}")
-
-
-def _save_figure(records, output, force):
+def _draw(records: list[dict[str, Any]], ax: Any) -> None:
     """Cost against balance of each method, plain k-means first: its cost counts as 1."""
-    from fairanchor.cli._figures import save_figure
     from fairanchor.plotting import plot_comparison
 
     ordered = sorted(records, key=lambda record: record["method"] != PLAIN)
     results = [{"name": record["method"], **record} for record in ordered]
-    # Rows that are their own centres cost nothing, and no cost is relative to that.
+    # If all rows are their own centres, costs are 0, and no cost is relative to that.
     reference = None if results[0]["cost"] > 0 else 1.0
-    bound = records[0]["balance_bound"]
-
-    def draw(ax):
-        plot_comparison(results, bound=bound, reference=reference, ax=ax)
-
-    save_figure(draw, output, force, salt="compare")
+    plot_comparison(results, bound=records[0]["balance_bound"], reference=reference, ax=ax)

@@ -1,5 +1,7 @@
 """Small fits that run every kernel with all types of arguments that arise from users' data."""
 
+from typing import Any
+
 import numpy as np
 
 from fairanchor import (
@@ -29,7 +31,12 @@ TWO_GROUPS = GROUPS % 2
 TWO_ATTRIBUTES = np.column_stack([TWO_GROUPS, np.arange(N_ROWS) // 2 % 2])
 COUNTS = np.full((N_CLUSTERS, 3), np.bincount(GROUPS) / N_CLUSTERS)
 
-CONSTRAINTS = ({}, {"tolerance": 0.2}, {"tolerance": 1.0}, {"min_cluster_size": 60})
+CONSTRAINTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"tolerance": 0.2},
+    {"tolerance": 1.0},
+    {"min_cluster_size": 60},
+)
 SEPARATE = {"attributes": "separate"}
 
 

@@ -2,11 +2,12 @@
 
 import time
 import warnings
+from typing import Any
 
 import click
 
 from fairanchor.cli._common import Run, messages_hidden, print_result
-from fairanchor.cli._errors import printable
+from fairanchor.cli._terminal import printable
 
 
 @click.command(
@@ -15,7 +16,7 @@ from fairanchor.cli._errors import printable
     epilog="Example: fairanchor warm-up",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Only errors.")
-def warm_up(quiet):
+def warm_up(quiet: bool) -> None:
     """Compile all numerical kernels, and keep them on disk.
 
     fairanchor compiles its kernels when it uses them for the first time on a machine, which can
@@ -46,15 +47,16 @@ def warm_up(quiet):
     if not quiet:
         compiled, seconds = _in_words(COMPILATIONS.count), time.perf_counter() - start
         places = [f"  {printable(place)}" for place in cache_directories()]
-        print_result([f"{compiled} in {seconds:.1f} s; compiled kernels are in", *places])
+        print_result(f"{compiled} in {seconds:.1f} s; compiled kernels are in", *places)
 
 
-def _check_environment():
+def _check_environment() -> None:
     """Raise an error where compiled kernels would serve no other process."""
-    from numba import config
+    import numba
 
     from fairanchor._kernels import NUMBA_CACHE
 
+    config: Any = numba.config
     if config.DISABLE_JIT:
         raise click.ClickException(
             "NUMBA_DISABLE_JIT is set: kernels run as plain Python, and none is compiled."
@@ -66,7 +68,7 @@ def _check_environment():
         )
 
 
-def _in_words(n_compiled):
+def _in_words(n_compiled: int) -> str:
     if n_compiled == 0:
         return "nothing to compile"
     return f"{n_compiled} {'kernel' if n_compiled == 1 else 'kernels'} compiled"

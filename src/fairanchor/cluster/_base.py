@@ -387,7 +387,7 @@ class AttributeReport:
         )
 
 
-def public_limits(
+def public_bounds(
     rule: BoundRule | None, groups: Groups, unit: float = 1.0
 ) -> list[ShareBounds] | None:
     """Bounds of each attribute with groups in sorted order and sizes in the user's unit."""

@@ -263,14 +263,14 @@ class BoundedFairAssignment(FairClusterer):
             name: a.public_names for name, a in zip(names, attributes, strict=True)
         }
         self.attribute_counts_ = {}
-        self._asked_limits = []
+        self._public_bounds = []
         self.worst_violation_ = 0.0
         for name, a, (low, high) in zip(names, attributes, bounds, strict=True):
             counts = count_cells(self.labels_, a.codes, self.n_clusters, a.n_groups, weights)
             table = a.to_public(counts)
             asked = ShareBounds.of_shares(a.to_public(low), a.to_public(high), self.n_clusters)
             self.attribute_counts_[name] = table
-            self._asked_limits.append(asked)
+            self._public_bounds.append(asked)
             self.worst_violation_ = max(self.worst_violation_, asked.violation(table))
 
     def _warn_if_missed(self, n_attributes: int, heaviest: float, n_filled: int) -> None:

@@ -19,7 +19,7 @@ from fairanchor.cluster._base import (
     check_n_clusters,
     check_rows,
     known_codes,
-    public_limits,
+    public_bounds,
 )
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
@@ -427,7 +427,7 @@ class LargeScaleClusterer(FairClusterer):
     def _store_violations(self, training, assigned, constraint):
         """By how much the constraint is missed, in all and by attribute."""
         rows, groups, unit = training.rows, training.groups, training.unit
-        self._asked_limits = public_limits(constraint.rule, groups, unit)
+        self._public_bounds = public_bounds(constraint.rule, groups, unit)
         rule = constraint.rule
         if constraint.is_population:
             rule = proportional_rule(rows.group_sizes, len(assigned.prices), 0.0)

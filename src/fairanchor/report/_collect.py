@@ -267,64 +267,6 @@ def summarise_run(
     )
 
 
-def summarise_table_run(
-    estimator: Any,
-    loaded: Any,
-    *,
-    source: str,
-    options: Mapping[str, Any],
-    command: str,
-    warnings: Sequence[str],
-    timings: Mapping[str, float],
-) -> RunSummary:
-    """Collect the facts about ``fairanchor fit``.
-
-    Parameters
-    ----------
-    estimator : FairKMeans or AnchorFairClustering
-        Fitted to the table's rows.
-    loaded : fairanchor.tables._load.LoadedTable
-    source : str
-        The table's path; ``-`` is standard input.
-    options : dict
-        Options of the command.
-    command : str
-        The command line.
-    warnings : list of str
-        Warnings of the run.
-    timings : dict
-        Seconds by step.
-    """
-    preprocessing = loaded.preprocessing
-    parameters = {
-        "input": source,
-        "sensitive columns": ", ".join(preprocessing.groups.columns),
-        "feature columns": ", ".join(preprocessing.inputs),
-        "standardised": preprocessing.scaled,
-    }
-    for name, option in [
-        ("missing values", "missing"),
-        ("groups merged below", "min_group_size"),
-        ("delimiter", "delimiter"),
-        ("texts for missing values", "null_values"),
-    ]:
-        if value := options.get(option):
-            parameters[name] = ", ".join(value) if isinstance(value, (tuple, list)) else value
-    return _summarise(
-        estimator,
-        loaded.X,
-        loaded.grouping.codes_among(estimator.groups_),
-        "fit",
-        parameters,
-        title=f"Fair clusters of {'standard input' if source == '-' else source}",
-        feature_names=preprocessing.feature_names,
-        command=command,
-        warnings=list(warnings),
-        n_rows_left_out=loaded.n_dropped,
-        timings=dict(timings),
-    )
-
-
 def _summarise(
     estimator: Any,
     X: np.ndarray,

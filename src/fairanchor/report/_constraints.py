@@ -103,7 +103,7 @@ class ConstraintCheck:
 
 def checks_of_estimator(estimator: Any) -> list[ConstraintCheck] | None:
     """One check for each attribute of a fitted estimator; None for the population's shares."""
-    bounds = getattr(estimator, "_asked_limits", None)
+    bounds = getattr(estimator, "_public_bounds", None)
     if bounds is not None:
         pairs = zip(_tables_of(estimator), bounds, strict=True)
         return [ConstraintCheck(*table, limits) for table, limits in pairs]

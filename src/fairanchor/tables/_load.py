@@ -1,19 +1,35 @@
-"""A table as the estimators want it: rows of numbers and a group for each."""
+"""A table as the estimators need it: rows of numbers, and a group for each row."""
 
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from fairanchor.tables._grouping import Grouping, learn_groups
-from fairanchor.tables._numbers import warn_rounded_identifiers
+from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor.exceptions import FairnessWarning
+from fairanchor.groups._columns import SeparateColumns
+from fairanchor.groups._groups import Groups, check_groups
+from fairanchor.rows._raw_rows import as_table
 from fairanchor.tables._preprocessing import Preprocessing
-from fairanchor.tables._roles import Roles, check_id, require_columns
-from fairanchor.tables._wording import RequestError, quoted
+from fairanchor.tables._read import TableSource
+from fairanchor.tables._roles import (
+    MissingPolicy,
+    Roles,
+    check_id,
+    is_missing,
+    require_columns,
+)
+from fairanchor.tables._wording import RequestError, counted, quoted
 
 ROW_NUMBER = "row"
-CLUSTER, REGRET = "cluster", "regret"
+CLUSTER = "cluster"
+MANY_GROUPS = 50
+TOO_MANY_GROUPS = 1000
 BLIND_ADVICE = (
     " A row's cluster depends on its group; --unknown-groups blind labels rows without groups, by "
     "the average prices of the known ones."
@@ -22,199 +38,214 @@ BLIND_ADVICE = (
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """Rows ready to be clustered or labelled.
+    """Rows that are ready to be clustered or labelled.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_kept, n_features)
-    grouping : Grouping or None
-        Of the kept rows; None if the table has no sensitive columns.
-    preprocessing : Preprocessing
-    kept : ndarray of shape (n_rows,), bool, or None
-        Rows without missing values, where others were to be left out; None means all.
-    ids : pyarrow.Array of length n_rows
-        What identifies a row in the output.
-    id_name : str
+    ``groups`` is None if the table has no sensitive columns, ``kept`` None if no row was dropped.
+    ``ids`` identify all rows in the output.
     """
 
     X: np.ndarray
-    grouping: Grouping | None
+    groups: Groups | None
     preprocessing: Preprocessing
     kept: np.ndarray | None
-    ids: pa.Array
+    ids: Any
     id_name: str
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Rows of the table, kept or not."""
         return len(self.ids)
 
     @property
-    def n_dropped(self):
+    def n_dropped(self) -> int:
         return self.n_rows - len(self.X)
 
-    def labelled(self, labels, *, memberships=None, regret=None):
-        """The output table, in the order of the input; rows left out have no cluster."""
-        columns = {self.id_name: self.ids, CLUSTER: self._spread(labels.astype(np.int32))}
-        if memberships is not None:
-            names = membership_names(memberships.shape[1])
-            columns |= dict(zip(names, map(self._spread, memberships.T), strict=True))
-        if regret is not None:
-            columns[REGRET] = self._spread(regret)
-        return pa.table(columns)
+    def sensitive_features(self, attributes: str = "intersection", missing: Any = None) -> Any:
+        """Names of groups as the estimators take them, with another name for missing values."""
+        if self.groups is None:
+            return None
+        names = [_without_none(name, missing) for name in self.groups.names]
+        if attributes == "intersection":
+            return object_array(names)[self.groups.codes]
+        columns = self.preprocessing.sensitive
+        parts = [names] if len(columns) == 1 else zip(*names, strict=True)
+        arrays = tuple(object_array(part)[self.groups.codes] for part in parts)
+        return SeparateColumns(arrays, columns)
 
-    def _spread(self, values):
-        """Values of the kept rows at their places, null elsewhere."""
-        if self.kept is None:
-            return pa.array(values)
-        everywhere = np.zeros(self.n_rows, dtype=values.dtype)
-        everywhere[self.kept] = values
-        return pa.array(everywhere, mask=~self.kept)
-
-
-def membership_names(n_clusters):
-    """Names of the columns of soft memberships."""
-    return [f"membership_{cluster}" for cluster in range(n_clusters)]
+    def labelled(self, labels: np.ndarray) -> pa.Table:
+        """The output table, in the order of the input; dropped rows have no cluster."""
+        clusters = pa.array(labels.astype(np.int32))
+        if self.kept is not None:
+            everywhere = np.zeros(self.n_rows, dtype=np.int32)
+            everywhere[self.kept] = labels
+            clusters = pa.array(everywhere, mask=~self.kept)
+        return pa.table({self.id_name: self.ids, CLUSTER: clusters})
 
 
-def check_id_name(id_column, n_clusters, *, soft=False, regret=False):
-    """Refuse an id whose name a column of the output has.
-
-    Parameters
-    ----------
-    id_column : str or None
-    n_clusters : int
-    soft, regret : bool
-        Whether the output has memberships, and regrets.
-    """
-    taken = [CLUSTER, *(membership_names(n_clusters) if soft else ()), *([REGRET] * regret)]
-    if id_column in taken:
+def check_id_name(id_column: str | None) -> None:
+    """Raise an error for an id with the name of a column of the output."""
+    if id_column == CLUSTER:
         raise RequestError(
-            f"--id {quoted(id_column)}: a column of the output is called so as well. Rename it in "
+            f"--id {quoted(id_column)}: a column of the output has this name as well. Rename it in "
             "the input."
         )
 
 
-def load_for_fit(source, roles, missing, *, scale=True, min_group_size=0):
-    """Read a table and learn how to make rows and groups of it.
-
-    Parameters
-    ----------
-    source : TableSource
-    roles : Roles
-    missing : MissingPolicy
-    scale : bool, default=True
-        Whether to standardise numeric columns.
-    min_group_size : int, default=0
-        Groups with fewer rows are merged into one.
-
-    Returns
-    -------
-    loaded : LoadedTable
-    """
-    table, kept, ids = _read(source, roles, roles.as_text, missing)
-    own_group = "own_group" if missing.groups == "own_group" else "error"
-    grouping, rule = learn_groups(
-        table, roles.sensitive, missing=own_group, min_size=min_group_size
-    )
+def load_for_fit(source: TableSource, roles: Roles, missing: MissingPolicy) -> LoadedTable:
+    """Read a table and learn how to turn it into rows and groups."""
+    table, kept, ids, id_name = _read(source, roles, roles.names, missing)
+    groups = groups_of(table, roles.sensitive, missing.missing_groups)
+    check_number_of_groups(groups, len(table), roles.sensitive)
     impute = missing.features == "impute"
-    preprocessing = Preprocessing.learn(table, roles.features, rule, scale=scale, impute=impute)
-    X = preprocessing.rows_of(table, impute=impute)
-    return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
+    preprocessing = Preprocessing.learn(table, roles.features, roles.sensitive, impute=impute)
+    X = preprocessing.rows_of(table)
+    return LoadedTable(X, groups, preprocessing, kept, ids, id_name)
 
 
-def load_for_predict(source, preprocessing, known, missing, *, id_column=None, groups_needed=True):
-    """Read a table as a model wants it.
+def load_for_predict(
+    source: TableSource,
+    preprocessing: Preprocessing,
+    known: Sequence[Any],
+    missing: MissingPolicy,
+    *,
+    id_column: str | None = None,
+    groups_needed: bool = True,
+) -> LoadedTable:
+    """Read a table for a model whose groups are ``known``.
 
-    Parameters
-    ----------
-    source : TableSource
-    preprocessing : Preprocessing
-    known : sequence
-        The groups' names in the model.
-    missing : MissingPolicy
-    id_column : str, default=None
-    groups_needed : bool, default=True
-        Whether to refuse a table that has none of the sensitive columns.
-
-    Returns
-    -------
-    loaded : LoadedTable
+    Without ``groups_needed`` the table may lack all sensitive columns.
     """
     sensitive = _sensitive_of(source, preprocessing, groups_needed)
     roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
     check_id(id_column, (*roles.sensitive, *roles.features))
     require_columns(source, roles.needed)
-    as_text = preprocessing.text_columns | ({id_column} - {None})
-    table, kept, ids = _read(source, roles, as_text, missing)
-    grouping = None
+    names = (preprocessing.text_columns | roles.names) & set(roles.needed)
+    table, kept, ids, id_name = _read(source, roles, names, missing)
+    groups = None
     if sensitive:
-        rule = preprocessing.groups
-        if missing.groups == "own_group":
-            rule = replace(rule, missing="own_group")
-        grouping = rule.groups_of(table, known)
-    X = preprocessing.rows_of(table, impute=missing.features == "impute")
-    return LoadedTable(X, grouping, preprocessing, kept, ids, _id_name(roles))
+        groups = groups_of(table, sensitive, missing.missing_groups)
+        groups = check_groups(_spelled_like(known, groups), len(table), missing="own_group")
+    preprocessing = replace(preprocessing, impute=missing.features == "impute")
+    X = preprocessing.rows_of(table)
+    return LoadedTable(X, groups, preprocessing, kept, ids, id_name)
 
 
-def _sensitive_of(source, preprocessing, needed):
-    """Sensitive columns to read of a table with new rows: all, or none if it may do without."""
-    columns = tuple(preprocessing.groups.columns)
+def _sensitive_of(
+    source: TableSource, preprocessing: Preprocessing, needed: bool
+) -> tuple[str, ...]:
+    """Sensitive columns to read of a table with new rows: all, or none if they are optional."""
+    columns = preprocessing.sensitive
     absent = [name for name in columns if name not in source.columns]
     if len(absent) == len(columns):
         if needed:
-            features = set(preprocessing.inputs)
-            require_columns(source, columns, "" if features & set(columns) else BLIND_ADVICE)
+            are_features = set(preprocessing.inputs) & set(columns)
+            require_columns(source, columns, "" if are_features else BLIND_ADVICE)
         return ()
     if absent and not needed:
         present = [name for name in columns if name in source.columns]
         raise ValueError(
             f"{source.title} has {', '.join(map(quoted, present))}, but not "
-            f"{', '.join(map(quoted, absent))}: a group is told by all sensitive columns. Rows are "
-            "labelled with all of them or, by --unknown-groups blind, without any."
+            f"{', '.join(map(quoted, absent))}: all sensitive columns together name a group. "
+            "--unknown-groups blind labels rows with all of them or without any."
         )
     return columns
 
 
-def _id_name(roles):
-    return ROW_NUMBER if roles.id_column is None else roles.id_column
-
-
-def _read(source, roles, as_text, missing):
-    table = source.read(roles.needed, text=as_text)
+def _read(
+    source: TableSource, roles: Roles, names: set[str], missing: MissingPolicy
+) -> tuple[pa.Table, np.ndarray | None, Any, str]:
+    """The rows to keep, which ones these are, and what identifies all rows."""
+    table = source.read(roles.needed, names=names)
     if roles.id_column is None:
-        ids = pa.array(np.arange(table.num_rows))
+        ids, id_name = pa.array(np.arange(table.num_rows)), ROW_NUMBER
     else:
-        ids = ids_of(table.column(roles.id_column))
-        _check_ids(ids, roles.id_column)
+        ids, id_name = table.column(roles.id_column), roles.id_column
+        check_names(ids, id_name)
     kept = missing.complete_rows(table, roles)
     if kept is not None:
         if not kept.any():
-            raise ValueError(
-                f"Every row of {source.title} has a missing value: none is left to cluster."
-            )
+            raise ValueError(f"Every row of {source.title} has a missing value: no row is left.")
         table = table.filter(pa.array(kept))
-    return table, kept, ids
+    return table, kept, ids, id_name
 
 
-def _check_ids(ids, name):
-    if pa.types.is_nested(ids.type):
+def check_names(column: pa.ChunkedArray, name: str) -> None:
+    """Raise an error for values that cannot name a row, a group or a cluster."""
+    if pa.types.is_nested(column.type):
         raise ValueError(
-            f"The id column {quoted(name)} has values of type {ids.type}, expected text or numbers."
+            f"The column {quoted(name)} has values of type {column.type}, expected text or numbers."
         )
-    if pa.types.is_floating(ids.type):
-        values = ids.drop_null().to_numpy(zero_copy_only=False)
-        advice = "Two rows may have the same id: write it as whole numbers or as text."
-        warn_rounded_identifiers(values[~np.isnan(values)], name, advice)
 
 
-def ids_of(column):
-    """A column of identifiers, as numbers where that changes no spelling."""
-    ids = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if not pa.types.is_string(ids.type):
-        return ids
-    try:
-        numbers = ids.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return ids
-    return numbers if pc.all(pc.equal(numbers.cast(pa.string()), ids)).as_py() else ids
+def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
+    """Groups of a table by one or several columns; errors name options of the command line."""
+    for name in columns:
+        check_names(table.column(name), name)
+        absent = is_missing(table.column(name))
+        if absent.any() and missing == "error":
+            raise ValueError(
+                f"The sensitive column {quoted(name)} has "
+                f"{counted(int(absent.sum()), 'missing value')} in {counted(len(table), 'row')}, "
+                f"the first in row {int(np.argmax(absent))}. Use --missing own-group to make them "
+                "a group of their own, or --missing drop-rows to leave these rows out."
+            )
+    sensitive = as_table([table.column(name) for name in columns], tuple(columns))
+    return check_groups(sensitive, len(table), missing=missing)
+
+
+def object_array(values: Sequence[Any]) -> np.ndarray:
+    """One-dimensional array of any objects, tuples included."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
+def _without_none(name: Any, missing: Any) -> Any:
+    if isinstance(name, tuple):
+        return tuple(_without_none(part, missing) for part in name)
+    return missing if name is None else name
+
+
+def spelling(name: Any) -> Any:
+    """How a name is written in a text file: 1 and 1.0 and "1" are spelled alike."""
+    if isinstance(name, tuple):
+        return tuple(map(spelling, name))
+    if isinstance(name, bool) or (isinstance(name, str) and name.lower() in ("true", "false")):
+        return str(name).lower()
+    if isinstance(name, float) and name.is_integer():
+        return str(int(name))
+    return None if name is None else str(name)
+
+
+def _spelled_like(known: Sequence[Any], groups: Groups) -> np.ndarray:
+    """Each row's group under its known name: text files have no types."""
+    by_spelling = {spelling(name): name for name in known}
+    names = [by_spelling.get(spelling(name), name) for name in groups.names]
+    return object_array(names)[groups.codes]
+
+
+def check_number_of_groups(groups: Groups, n_rows: int, columns: Sequence[str]) -> None:
+    """Warn of a single group or of many; too many are an error."""
+    title = f"The sensitive column {quoted(columns[0])}"
+    if len(columns) > 1:
+        title = f"The intersection of {', '.join(map(quoted, columns))}"
+    if groups.n_groups == 1:
+        _warn(
+            f"{title} has one value only, {quoted(groups.names[0])}: every clustering is "
+            "proportional to a single group, so that fairness changes nothing."
+        )
+    if groups.n_groups <= MANY_GROUPS:
+        return
+    message = (
+        f"{title} has {groups.n_groups:,} groups in {n_rows:,} rows, the smallest of "
+        f"{counted(int(groups.sizes.min()), 'row')}. Proportions of so many groups mean little: "
+        "merge small groups, or replace values (of an age, say) by ranges."
+    )
+    if groups.n_groups > TOO_MANY_GROUPS:
+        raise ValueError(f"{message} At most {TOO_MANY_GROUPS:,} are accepted.")
+    _warn(message)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, FairnessWarning, stacklevel=users_stacklevel())

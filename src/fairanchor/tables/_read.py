@@ -1,38 +1,28 @@
-"""Tables from CSV, TSV, Parquet and Arrow files, or from standard input."""
+"""Tables from CSV, TSV, Parquet and Arrow files, or from standard input; pyarrow reads them."""
 
 import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import ipc, parquet
+import pyarrow.compute as pc
+from pyarrow import csv, ipc, parquet
 
-from fairanchor.tables._csv import TextTable
 from fairanchor.tables._wording import quoted
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 -t utf-8."
+BINARY_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 GZIP = b"\x1f\x8b"
-# First bytes of what is no table, or none that can be read.
+SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
+# First bytes of files that often carry the name of a table.
 FOREIGN = {
     b"PK": "a zip archive or an Excel workbook: save the sheet as CSV",
-    b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind: save the sheet as CSV",
-    b"FEA1": "a Feather file of version 1: write it again as version 2",
-    b"BZh": "compressed by bzip2: unpack it, or use gzip",
-    b"\xfd7zXZ": "compressed by xz: unpack it, or use gzip",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or use gzip",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
+    b"BZh": "compressed by bzip2: decompress it, or use gzip",
     b"\xff\xfe": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
-    b"\xfe\xff": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
 }
 
 
@@ -42,12 +32,14 @@ class TableSource:
     Attributes
     ----------
     title : str
-        What to call it in messages.
+        Name of the table in messages.
     columns : list of str
         In file order, without repetition.
     """
 
-    def __init__(self, title, columns, read):
+    def __init__(
+        self, title: str, columns: list[str], read: Callable[[list[str], set[str]], pa.Table]
+    ) -> None:
         self.title = title
         self.columns = columns
         self._read = read
@@ -56,29 +48,48 @@ class TableSource:
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
             names = ", ".join(map(quoted, repeated))
-            raise ValueError(
-                f"{title} has more than one column called {names}: which is meant cannot be told. "
-                "Rename them."
-            )
+            raise ValueError(f"{title} has more than one column called {names}: rename them.")
 
-    def read(self, columns, *, text=()):
-        """The named columns as a pyarrow Table with at least one row.
+    def read(self, columns: Sequence[str], *, names: Collection[str] = ()) -> pa.Table:
+        """Read columns.
 
         Parameters
         ----------
         columns : sequence of str
-        text : collection of str
-            Columns whose spelling matters (``007``): a CSV file's are not turned into numbers.
-            Files that carry types keep them.
+        names : collection of str
+            Columns whose values are names: in a CSV file ``007`` stays text. Whole numbers in
+            their usual spelling become numbers.
+
+        Returns
+        -------
+        table : pyarrow.Table
+            With at least one row, without dictionaries.
         """
-        table = self._read(list(columns), set(text))
+        table = self._read(list(columns), set(names))
         if table.num_rows == 0:
             raise ValueError(f"{self.title} has columns but no rows: there is nothing to cluster.")
+        for place, field in enumerate(table.schema):
+            column = table.column(place)
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(place, field.name, column.cast(field.type.value_type))
+            elif field.name in names:
+                table = table.set_column(place, field.name, as_integers(column))
         return table
 
 
-def open_table(path, *, delimiter=None, null_values=()):
-    """Look at a table without reading its rows.
+def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text as integers if no spelling is lost."""
+    if not pa.types.is_string(column.type) or column.null_count == len(column):
+        return column
+    try:
+        numbers = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+    return numbers if pc.all(pc.equal(numbers.cast(pa.string()), column)).as_py() else column
+
+
+def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
+    """Open a table without reading its rows.
 
     Parameters
     ----------
@@ -86,10 +97,8 @@ def open_table(path, *, delimiter=None, null_values=()):
         CSV, TSV, Parquet or Arrow IPC (Feather), also compressed by gzip; ``-`` is standard
         input. The content decides between Parquet, Arrow and text. A pipe is read to its end.
     delimiter : str, default=None
-        Separator of a text table; by default a tab for ``.tsv`` and ``.tab``, else a comma.
-    null_values : sequence of str
-        Texts that mean a missing value in a text table, besides the empty one, NA, NaN, null
-        and their usual spellings.
+        Between the values of a text table; by default a tab for ``.tsv`` and ``.tab``, else a
+        comma.
 
     Returns
     -------
@@ -97,83 +106,51 @@ def open_table(path, *, delimiter=None, null_values=()):
     """
     data, title = _data_of(path)
     name = Path(str(path).lower())
-    gzipped = _head_of(_stream(data), title)[:2] == GZIP
-    if gzipped and name.suffix == ".gz":
-        name = name.with_suffix("")
-    opened = partial(_unpacked_stream if gzipped else _stream, data)
-    head = _head_of(opened(), title)
-    kind = _kind(head, name.suffix, title)
-    if kind == "csv":
-        delimiter = delimiter or ("\t" if name.suffix in (".tsv", ".tab") else ",")
-        text = TextTable(opened, title, delimiter, null_values)
-        return TableSource(title, text.columns, text.read)
-    if gzipped:  # these formats are read at any place, not from beginning to end
-        data = _unpacked(opened(), title)
-    return {"parquet": _open_parquet, "arrow": _open_arrow, "stream": _open_stream}[kind](
-        data, title
-    )
+    with _stream(data) as stream:
+        head = stream.read(4096)
+    if head[:2] == GZIP:
+        name = name.with_suffix("") if name.suffix == ".gz" else name
+        with _reading(title, "gzip"):
+            data = pa.py_buffer(pa.CompressedInputStream(_stream(data), "gzip").read())
+        head = bytes(memoryview(data)[:4096])
+    for start, kind in SIGNATURES.items():
+        if head.startswith(start):
+            return _open_binary(data, title, kind)
+    _check_text(head, name.suffix, title)
+    is_tsv = name.suffix in (".tsv", ".tab")
+    return _open_csv(data, title, delimiter or ("\t" if is_tsv else ","))
 
 
-def _data_of(path):
-    """A Path, or all bytes of standard input or a pipe as a Buffer, and what to call it."""
+def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
+    """A Path, or all bytes of standard input or a pipe as a Buffer; and the table's name."""
     if str(path) == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed: expected a table.")
-        return _all_of(sys.stdin.buffer, "standard input"), "standard input"
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, expected one file with a table.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}.")
-    if not path.is_file():  # a pipe cannot be read twice
-        with path.open("rb") as file:
-            return _all_of(file, str(path)), str(path)
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty: expected a table.")
-    return path, str(path)
-
-
-def _all_of(file, title):
-    data = file.read()
-    if not data:
+        content, title = sys.stdin.buffer.read(), "standard input"
+    else:
+        path, title = Path(path), str(path)
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory, expected one file with a table.")
+        if not path.exists():
+            raise FileNotFoundError(f"There is no file {path}.")
+        if path.is_file() and path.stat().st_size > 0:
+            return path, title
+        content = path.read_bytes()  # a pipe cannot be read twice
+    if not content:
         raise ValueError(f"{title} is empty: expected a table.")
-    return pa.py_buffer(data)
+    return pa.py_buffer(content), title
 
 
-def _stream(data):
+def _stream(data: Path | pa.Buffer) -> pa.NativeFile:
     return pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
 
 
-def _unpacked_stream(data):
-    return pa.CompressedInputStream(_stream(data), "gzip")
-
-
-def _head_of(stream, title):
-    try:
-        return stream.read(4096)
-    except OSError as error:
-        raise _damaged(title, "gzip", error) from None
-
-
-def _unpacked(stream, title):
-    try:
-        return pa.py_buffer(stream.read())
-    except OSError as error:
-        raise _damaged(title, "gzip", error) from None
-
-
-def _kind(head, suffix, title):
-    """Format by the first bytes; a suffix that promises another one is an error."""
-    if head[:4] == b"PAR1":
-        return "parquet"
-    if head[:6] == b"ARROW1":
-        return "arrow"
-    if head[:4] == b"\xff\xff\xff\xff":
-        return "stream"
+def _check_text(head: bytes, suffix: str, title: str) -> None:
+    """Raise an error for the first bytes of a file that is no text table."""
     for start, what in FOREIGN.items():
         if head.startswith(start):
             raise ValueError(f"{title}, expected to be CSV, TSV, Parquet or Arrow, is {what}.")
-    if SUFFIXES.get(suffix) in ("parquet", "arrow"):
+    if suffix in BINARY_SUFFIXES:
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
@@ -182,61 +159,103 @@ def _kind(head, suffix, title):
         raise ValueError(f"{title} is JSON, expected CSV, TSV, Parquet or Arrow.")
     if b"\x00" in head:
         raise ValueError(f"{title} is not text, and neither Parquet nor Arrow.")
-    return "csv"
 
 
-def _open_parquet(data, title):
-    with _naming(title, "Parquet"):
-        file = parquet.ParquetFile(_stream(data))
+def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource:
+    def parsing(n_columns: int) -> csv.ParseOptions:
+        # In a table of one column an empty line is a row without a value.
+        return csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=n_columns != 1
+        )
 
-    def read(columns, text):
-        with _naming(title, "Parquet"):
-            return _validated(file.read(columns=columns).select(columns))
+    # Only for the names: types must be decided by all rows, not by the first block.
+    with (
+        _reading(title, "CSV", delimiter),
+        csv.open_csv(_stream(data), parse_options=parsing(0)) as reader,
+    ):
+        columns = list(reader.schema.names)
+    other = next((mark for mark in DELIMITERS if mark != delimiter and mark in columns[0]), None)
+    if len(columns) == 1 and other is not None:
+        raise ValueError(
+            f"{title}, read with {delimiter!r} between values, has a single column called "
+            f"{quoted(columns[0])}: it seems to have a {DELIMITERS[other]} between values. "
+            f"Use --delimiter {'tab' if other == chr(9) else repr(other)}."
+        )
 
-    return TableSource(title, list(file.schema_arrow.names), read)
+    def read(wanted: list[str], names: set[str]) -> pa.Table:
+        convert = csv.ConvertOptions(
+            include_columns=wanted,
+            column_types={name: pa.string() for name in names},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        with _reading(title, "CSV", delimiter):
+            table = csv.read_csv(
+                _stream(data), parse_options=parsing(len(columns)), convert_options=convert
+            )
+        if any(pa.types.is_binary(field.type) for field in table.schema):
+            raise ValueError(NOT_UTF8.format(title))
+        _check_line_breaks(table, title)
+        return table
+
+    return TableSource(title, columns, read)
 
 
-def _open_arrow(data, title):
-    return _opened_ipc(data, title, ipc.open_file)
+def _check_line_breaks(table: pa.Table, title: str) -> None:
+    """Raise an error if a value spans several lines: pyarrow reads an open quote to the end."""
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if not pa.types.is_string(field.type):
+            continue
+        row = pc.index(pc.match_substring_regex(column, "[\r\n]"), True).as_py()
+        if row >= 0:
+            raise ValueError(
+                f"{title}: the value of the column {quoted(field.name)} in row {row:,} (counted "
+                f"from 0) contains a line break: {quoted(column[row].as_py())}. A quote before it "
+                "is probably not closed; columns that are used must not contain line breaks."
+            )
 
 
-def _open_stream(data, title):
-    return _opened_ipc(data, title, ipc.open_stream)
+def _open_binary(data: Path | pa.Buffer, title: str, kind: str) -> TableSource:
+    """A Parquet file, or an Arrow file or stream."""
+    openers = {"Parquet": parquet.ParquetFile, "Arrow": ipc.open_file, "stream": ipc.open_stream}
+    with _reading(title, kind):
+        reader = openers[kind](_stream(data))
 
+    def read(columns: list[str], names: set[str]) -> pa.Table:
+        with _reading(title, kind):
+            is_parquet = kind == "Parquet"
+            table = reader.read(columns=columns) if is_parquet else reader.read_all()
+            # Offsets in a damaged file can point anywhere, and using them would crash the process.
+            table.validate(full=True)
+            return table.select(columns)
 
-def _opened_ipc(data, title, opener):
-    with _naming(title, "Arrow"):
-        reader = opener(_stream(data))
-
-    def read(columns, text):
-        with _naming(title, "Arrow"):
-            return _validated(reader.read_all().select(columns))
-
-    return TableSource(title, list(reader.schema.names), read)
-
-
-def _validated(table):
-    # Offsets of a damaged file can point anywhere, which would end the process when they are used,
-    # and text can be none.
-    table.validate(full=True)
-    return table
+    schema = reader.schema_arrow if kind == "Parquet" else reader.schema
+    return TableSource(title, list(schema.names), read)
 
 
 @contextmanager
-def _naming(title, kind):
-    """Add the name of the file and its format to errors of pyarrow."""
+def _reading(title: str, kind: str, delimiter: str | None = None) -> Iterator[None]:
+    """Add the name of the file and advice to errors of pyarrow."""
     try:
         yield
     except pa.ArrowMemoryError as error:
         raise MemoryError(
             f"{title} could not be read as {kind}: {str(error).splitlines()[0]}. The file is "
-            "larger than the available memory, or it is damaged. A folder of Parquet files is "
+            "larger than the available memory, or it is damaged. A directory of Parquet files is "
             "read in chunks."
         ) from error
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(title, kind, error) from None
-
-
-def _damaged(title, kind, error):
-    reason = str(error).splitlines()[0]
-    return ValueError(f"{title} is not a complete {kind} file: {reason}")
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0][:200]
+        if delimiter is None:
+            message = f"{title} is not a complete {kind} file: {reason}"
+        elif isinstance(error, UnicodeDecodeError) or "UTF8" in reason:
+            message = NOT_UTF8.format(title)
+        elif "Empty CSV" in reason:
+            message = f"{title} is empty: expected a header and rows."
+        else:
+            message = (
+                f"{title} cannot be read as a table with {delimiter!r} between values: {reason}. "
+                "Check that every quote in this row is closed, or name another separator with "
+                "--delimiter."
+            )
+        raise ValueError(message) from None

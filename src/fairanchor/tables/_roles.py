@@ -1,43 +1,90 @@
-"""What each column of a table is for."""
+"""The role of each column of a table, and what to do with missing values."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairanchor.tables._wording import RequestError, quoted
+
+if TYPE_CHECKING:
+    from fairanchor.tables._read import TableSource
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by their use.
+    """Columns by their use; several sensitive columns mean their intersection."""
 
-    Attributes
-    ----------
-    sensitive : tuple of str
-        Several columns mean their intersection.
-    features : tuple of str
-        What distances are made of, in the table's order or in the order asked for.
-    id_column : str or None
-        Copied to the output.
-    """
-
-    sensitive: tuple
-    features: tuple
+    sensitive: tuple[str, ...]
+    features: tuple[str, ...]
     id_column: str | None = None
 
     @property
-    def needed(self):
+    def needed(self) -> list[str]:
         """All columns to read, each once."""
-        own = () if self.id_column is None else (self.id_column,)
-        return list(dict.fromkeys((*own, *self.sensitive, *self.features)))
+        id_columns = () if self.id_column is None else (self.id_column,)
+        return list(dict.fromkeys((*id_columns, *self.sensitive, *self.features)))
 
     @property
-    def as_text(self):
-        """Columns that are names, not numbers: ``007`` is not 7."""
-        own = set() if self.id_column is None else {self.id_column}
-        return (own | set(self.sensitive)) - set(self.features)
+    def names(self) -> set[str]:
+        """Columns whose values are names, not numbers: ``007`` is not 7."""
+        return set(self.needed) - set(self.features)
 
 
-def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=None):
+@dataclass(frozen=True)
+class MissingPolicy:
+    """Missing values in sensitive columns (an error, a group, or dropped rows) and in features."""
+
+    groups: str = "error"  # or "own_group", "drop"
+    features: str = "error"  # or "impute", "drop"
+
+    @classmethod
+    def of(cls, choices: Iterable[str]) -> MissingPolicy:
+        """Policy of ``--missing``; ``drop-rows`` applies where no other choice does."""
+        chosen = set(choices)
+        if "error" in chosen and len(chosen) > 1:
+            others = sorted(chosen - {"error"})
+            raise RequestError(f"--missing error and --missing {others[0]} contradict each other.")
+        rest = "drop" if "drop-rows" in chosen else "error"
+        return cls(
+            groups="own_group" if "own-group" in chosen else rest,
+            features="impute" if "impute" in chosen else rest,
+        )
+
+    @property
+    def missing_groups(self) -> str:
+        """The parameter ``missing_groups`` of an estimator."""
+        return "own_group" if self.groups == "own_group" else "error"
+
+    def complete_rows(self, table: pa.Table, roles: Roles) -> np.ndarray | None:
+        """Which rows to keep, or None for all of them."""
+        columns = set(roles.sensitive) if self.groups == "drop" else set()
+        columns |= set(roles.features) if self.features == "drop" else set()
+        incomplete = np.zeros(table.num_rows, dtype=bool)
+        for name in columns:
+            incomplete |= is_missing(table.column(name))
+        return ~incomplete if incomplete.any() else None
+
+
+def is_missing(column: pa.ChunkedArray) -> np.ndarray:
+    """Null or NaN, row by row."""
+    return pc.is_null(column, nan_is_null=True).to_numpy()
+
+
+def choose_columns(
+    source: TableSource,
+    *,
+    sensitive: Sequence[str],
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    id_column: str | None = None,
+) -> Roles:
     """Give every column its role.
 
     Parameters
@@ -46,7 +93,7 @@ def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=
     sensitive : sequence of str
         Column names, or lists of names separated by commas.
     features : sequence of str, default=None
-        Likewise; by default all columns but the sensitive ones, the id and ``exclude``. A
+        Likewise; by default all columns except the sensitive ones, the id and ``exclude``. A
         sensitive column is a feature only if it is named here.
     exclude : sequence of str, default=None
         Columns that are no features. They must exist.
@@ -58,7 +105,7 @@ def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=
     roles : Roles
     """
     if features and exclude:
-        raise RequestError("--features and --exclude are both given: one says it all.")
+        raise RequestError("--features and --exclude are both given: one of them is enough.")
     sensitive = split_names(source, sensitive)
     if not sensitive:
         raise RequestError(
@@ -80,14 +127,14 @@ def choose_columns(source, *, sensitive, features=None, exclude=None, id_column=
     return Roles(tuple(sensitive), tuple(chosen), id_column)
 
 
-def split_names(source, given):
-    """Column names out of names and comma-separated lists, each once; all must exist.
+def split_names(source: TableSource, items: Iterable[str]) -> list[str]:
+    """Column names from names and comma-separated lists, each once; all must exist.
 
-    A name that has a comma in it is taken whole if there is such a column, and so is the empty
-    name, which the first column of many files has.
+    A name with a comma is taken whole if there is such a column, and so is the empty name, which
+    the first column of many files has.
     """
-    names = []
-    for item in given:
+    names: list[str] = []
+    for item in items:
         if item in source.columns:
             names.append(item)
             continue
@@ -98,36 +145,34 @@ def split_names(source, given):
     return names
 
 
-def check_id(id_column, used):
-    """Refuse an id that is also a feature or sensitive: its spelling is kept, numbers are not."""
+def check_id(id_column: str | None, used: Sequence[str]) -> None:
+    """Raise an error for an id that is also a feature or sensitive."""
     if id_column in used:
-        raise RequestError(_id_is_used(id_column))
+        raise RequestError(
+            f"--id {quoted(id_column)}: the column cannot be the id of a row and also a feature or "
+            "a sensitive column."
+        )
 
 
-def _id_is_used(name):
-    return (
-        f"--id {quoted(name)}: the column cannot be the id of a row and also say something about "
-        "it, as features and sensitive columns do."
-    )
-
-
-def require_columns(source, names, advice=""):
-    """Refuse names that the table does not have, with the nearest one it has."""
+def require_columns(source: TableSource, names: Iterable[str], advice: str = "") -> None:
+    """Raise an error for a name that the table does not have, with the nearest one it has."""
     for name in names:
         if name not in source.columns:
+            near = nearest(name, source.columns)
             raise ValueError(
-                f"{source.title} has no column {quoted(name)}{nearest(name, source.columns)} "
+                f"{source.title} has no column {quoted(name)}"
+                f"{'.' if near is None else f'; did you mean {quoted(near)}?'} "
                 f"Its columns are {_shortened(source.columns)}.{advice}"
             )
 
 
-def nearest(name, columns):
-    """End of a sentence about a column that is not there: which one may be meant."""
+def nearest(name: str, columns: Iterable[str]) -> str | None:
+    """The column whose name is most similar, if any is."""
     by_lower = {column.strip().lower(): column for column in columns}
     near = get_close_matches(name.strip().lower(), by_lower, n=1)
-    return f"; did you mean {quoted(by_lower[near[0]])}?" if near else "."
+    return by_lower[near[0]] if near else None
 
 
-def _shortened(columns, most=20):
+def _shortened(columns: Sequence[str], most: int = 20) -> str:
     listed = ", ".join(map(quoted, columns[:most]))
     return listed + (f" and {len(columns) - most} more" if len(columns) > most else "")

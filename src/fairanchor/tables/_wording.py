@@ -1,13 +1,14 @@
-"""Words of messages: names and values of the data, which may be endless or unprintable."""
+"""Words of messages: names and values of the data, which may be very long or unprintable."""
 
 import shlex
+from typing import Any
 
 
 class RequestError(ValueError):
-    """What was asked for contradicts itself, whatever the data: wrong usage, not bad data."""
+    """Command-line arguments that contradict each other, whatever the data are."""
 
 
-def counted(number, noun):
+def counted(number: int, noun: str) -> str:
     """``1 row``, ``2,000 rows``.
 
     Examples
@@ -18,7 +19,7 @@ def counted(number, noun):
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def quoted(value, at_most=60):
+def quoted(value: Any, at_most: int = 60) -> str:
     """A name or value of the data in quotes, without control characters, cut if it is long.
 
     Examples
@@ -31,8 +32,8 @@ def quoted(value, at_most=60):
     return repr(value)
 
 
-def typed(name):
-    """A name as it is typed after an option, if a shell can take it.
+def typed(name: str) -> str:
+    """A name as it is typed after an option.
 
     Examples
     --------

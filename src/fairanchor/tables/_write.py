@@ -2,7 +2,10 @@
 
 import csv as quoting
 import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
@@ -11,8 +14,8 @@ from fairanchor._utils._files import is_device, replacing, standard_output
 from fairanchor.tables._wording import RequestError
 
 
-def write_table(table, path, *, force=False):
-    """Write a table in the format of the path's suffix, whole or not at all.
+def write_table(table: pa.Table, path: Any, *, force: bool = False) -> None:
+    """Write a table in the format of the path's suffix, completely or not at all.
 
     Parameters
     ----------
@@ -25,13 +28,13 @@ def write_table(table, path, *, force=False):
     write = check_format(path)
     if str(path) == "-":
         with standard_output() as file:
-            _write_csv(table, file.buffer)
+            write(table, file.buffer)
         return
     with replacing(path, force=force) as file:
         write(table, file)
 
 
-def check_format(path):
+def check_format(path: Any) -> Callable[[pa.Table, Any], None]:
     """The writer for a path's suffix; an unknown suffix is an error."""
     suffix = Path(str(path)).suffix.lower()
     if str(path) == "-" or is_device(path):
@@ -42,37 +45,24 @@ def check_format(path):
     return WRITERS[suffix]
 
 
-def _write_csv(table, file, delimiter=","):
+def _write_csv(table: pa.Table, file: Any, delimiter: str = ",") -> None:
     header = io.StringIO()
+    # pyarrow quotes every name, this only names that need it.
     quoting.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
     file.write(header.getvalue().encode("utf-8"))
     options = csv.WriteOptions(include_header=False, delimiter=delimiter)
-    sink = pa.BufferOutputStream()
-    # Through a buffer: pyarrow closes what it writes to, and the file is still to be synced.
     for batch in table.to_batches(max_chunksize=1 << 17):
+        # Through a buffer: pyarrow closes the file that it writes to.
+        sink = pa.BufferOutputStream()
         csv.write_csv(batch, sink, options)
         file.write(sink.getvalue())
-        sink = pa.BufferOutputStream()
 
 
-def _write_tsv(table, file):
-    _write_csv(table, file, "\t")
-
-
-def _write_parquet(table, file):
-    parquet.write_table(table, file)
-
-
-def _write_arrow(table, file):
-    feather.write_feather(table, file, compression="uncompressed")
-
-
-WRITERS = {
+WRITERS: dict[str, Callable[[pa.Table, Any], None]] = {
     ".csv": _write_csv,
-    ".tsv": _write_tsv,
-    ".parquet": _write_parquet,
-    ".pq": _write_parquet,
-    ".arrow": _write_arrow,
-    ".feather": _write_arrow,
-    ".ipc": _write_arrow,
+    ".tsv": partial(_write_csv, delimiter="\t"),
+    **dict.fromkeys((".parquet", ".pq"), parquet.write_table),
+    **dict.fromkeys(
+        (".arrow", ".feather", ".ipc"), partial(feather.write_feather, compression="uncompressed")
+    ),
 }

@@ -9,10 +9,9 @@ from pyarrow import parquet
 from fairanchor import load_model
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows import _dask
-from fairanchor.tables import _from_chunks
 
 EDGES = [0, 250, 250, 600, 900]
-SPFC = ["--clusterer", "spfc", "--n-anchors", "60"]
+SPFC = ["--clusterer", "spfc"]
 
 
 @pytest.fixture
@@ -70,21 +69,59 @@ def folder_sexes(files):
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_means_and_deviations_of_chunks_are_those_of_the_table(files, monkeypatch, run):
-    learned = []
-    original = _from_chunks.preprocessing_of
-
-    def spy(*args, **keywords):
-        learned.append(original(*args, **keywords))
-        return learned[0]
-
-    monkeypatch.setattr(_from_chunks, "preprocessing_of", spy)
-    run(*fit_arguments("stream", "two"))
+def test_means_and_deviations_of_chunks_are_those_of_the_table(files, run):
+    run(*fit_arguments("stream", "two", "--model", "m.npz"))
     age = files.people.column("age").to_numpy().astype(float)
-    columns = {column.name: column for column in learned[0].columns}
+    columns = {column.name: column for column in load_model("m.npz").preprocessing_.columns}
     assert columns["age"].center == pytest.approx(age.mean(), rel=1e-12)
     assert columns["age"].scale == pytest.approx(age.std(), rel=1e-12)
     assert columns["job"].categories == ("cook", "nurse", "smith")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_layout_of_the_files_does_not_matter(files, run):
+    (files / "whole").mkdir()
+    parquet.write_table(files.people.drop_columns("person"), files / "whole/all.parquet")
+    run(*fit_arguments("stream", "parts", "--model", "parts.npz"))
+    run("fit", "whole", *fit_arguments("stream", "one", "--model", "one.npz")[2:])
+    one, parts = (load_model(name).preprocessing_ for name in ("one.npz", "parts.npz"))
+    assert one == parts
+    assert_array_equal(
+        *(np.concatenate([t["cluster"] for t in labels_in(files / n)]) for n in ("one", "parts"))
+    )
+
+
+def with_missing(files, name, row):
+    """Leave out a value of the third file."""
+    path = files / "people/part-2.parquet"
+    table = parquet.read_table(path)
+    values = table.column(name).to_pylist()
+    values[row] = None
+    parquet.write_table(table.drop_columns(name).append_column(name, pa.array(values)), path)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_missing_features_are_imputed_on_request_by_every_engine(files, run):
+    with_missing(files, "age", 7)
+    for engine in ("memory", "stream"):
+        run(*fit_arguments(engine, engine, "--missing", "impute", "--model", f"{engine}.npz"))
+    for one, two in zip(labels_in(files / "memory"), labels_in(files / "stream"), strict=True):
+        assert one.equals(two)
+    ages = np.delete(files.people["age"].to_numpy().astype(float), EDGES[2] + 7)
+    column = load_model("stream.npz").preprocessing_.columns[0]
+    assert (column.name, column.center) == ("age", pytest.approx(ages.mean()))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_the_report_of_a_directory_has_the_counts_of_all_rows(files, run, engine, monkeypatch):
+    monkeypatch.setattr("fairanchor.cli._fit_directory.REPORT_ROWS", 300)
+    run(*fit_arguments(engine, "out", "--report", "report.html"))
+    html = (files / "report.html").read_text()
+    assert "Fair clusters of people" in html
+    assert "fairanchor fit people -k 3" in html
+    assert "900" in html
 
 
 @pytest.mark.slow
@@ -92,7 +129,7 @@ def test_means_and_deviations_of_chunks_are_those_of_the_table(files, monkeypatc
 def test_a_cluster_started_here_gives_the_same_labels(files, run):
     pytest.importorskip("distributed")
     run(*fit_arguments("memory", "one"))
-    run(*fit_arguments("dask", "two", "--workers", 1))
+    run(*fit_arguments("dask", "two", "--jobs", 1))
     for one, two in zip(labels_in(files / "one"), labels_in(files / "two"), strict=True):
         assert one.equals(two)
 
@@ -114,13 +151,8 @@ def test_a_checkpoint_is_taken_up_and_belongs_to_one_run(files, run):
 
 FOR_A_FILE = {
     "--id": ["--id", "person"],
-    "--soft": ["--soft", *SPFC],
-    "--regret": ["--regret"],
-    "--report": ["--report", "report.html"],
-    "--missing": ["--missing", "impute"],
-    "--min-group-size": ["--min-group-size", "5"],
+    "--missing": ["--missing", "drop-rows"],
     "--scheduler": ["--scheduler", "tcp://127.0.0.1:1"],
-    "--workers": ["--workers", "2"],
     "--resume": ["--resume"],
 }
 
@@ -174,11 +206,7 @@ def test_bad_folders_are_named(files, run):
 
 
 def test_missing_values_are_named_by_file_and_row(files, run):
-    table = parquet.read_table(files / "people/part-2.parquet")
-    ages = table.column("age").to_pylist()
-    ages[7] = None
-    table = table.drop_columns("age").append_column("age", pa.array(ages))
-    parquet.write_table(table, files / "people/part-2.parquet")
+    with_missing(files, "age", 7)
     message = run(*fit_arguments("stream", "out"), code=1).stderr
     assert "part-2.parquet" in message
     assert "'age'" in message
@@ -207,10 +235,7 @@ def test_a_run_is_resumed_by_another_spelling_of_the_same_folder(files, run):
 
 
 def test_missing_groups_are_advised_by_the_option(files, run):
-    table = parquet.read_table(files / "people/part-2.parquet")
-    sexes = [None, *table.column("sex").to_pylist()[1:]]
-    table = table.drop_columns("sex").append_column("sex", pa.array(sexes))
-    parquet.write_table(table, files / "people/part-2.parquet")
+    with_missing(files, "sex", 0)
     message = run(*fit_arguments("stream", "out"), code=1).stderr
     assert "part-2.parquet has 1 or more missing values in column 'sex'" in message
     assert "Use --missing own-group" in message
