@@ -519,12 +519,12 @@ MANIFESTS = [
     ("local", put("values", "_length", value=3.0)),
     ("local", put("values", "_length", value=0.0)),
     ("local", put("values", "_length", value=2.0**600)),
-    ("local", put("values", "_scorer.n_neighbors", value=0)),
-    ("local", put("values", "_scorer.n_neighbors", value=10**30)),
-    ("local", put("values", "_scorer.least_alpha", value=0.0)),
-    ("local", put("values", "_scorer.least_alpha", value={"float": "nan"})),
-    ("reconstruction", put("values", "_scorer.problem.alpha", value=-1.0)),
-    ("reconstruction", put("values", "_scorer.problem.alpha", value={"float": "inf"})),
+    ("local", put("values", "_costs.n_neighbors", value=0)),
+    ("local", put("values", "_costs.n_neighbors", value=10**30)),
+    ("local", put("values", "_costs.least_alpha", value=0.0)),
+    ("local", put("values", "_costs.least_alpha", value={"float": "nan"})),
+    ("reconstruction", put("values", "_costs.problem.alpha", value=-1.0)),
+    ("reconstruction", put("values", "_costs.problem.alpha", value={"float": "inf"})),
     ("reconstruction", put("values", "history_", value=[1])),
     ("reconstruction", put("values", "history_", value=[{"dict": [["a", [1]]]}])),
     ("local", put("preprocessing", "impute", value="yes")),
@@ -589,10 +589,10 @@ ARRAYS = [
     ("local", "_allowed", cell(np.s_[:, 1], False)),
     ("local", "_allowed", lambda array: array.astype(int)),
     ("local", "counts_", cell((0, 0), -1)),
-    ("centers", "_scorer.centers", lambda array: array * 1e100),
-    ("local", "_scorer.anchors", lambda array: array * 1e100),
-    ("reconstruction", "_scorer.problem.anchors", lambda array: array * 1e100),
-    ("local", "_scorer.anchors", lambda array: array[:, :2]),
+    ("centers", "_costs.centers", lambda array: array * 1e100),
+    ("local", "_costs.anchors", lambda array: array * 1e100),
+    ("reconstruction", "_costs.problem.anchors", lambda array: array * 1e100),
+    ("local", "_costs.anchors", lambda array: array[:, :2]),
     ("local", "cluster_centers_", lambda array: array[:, :2]),
     ("local", "assignment_prices_", lambda array: array[:, :2]),
     ("separate", "attribute_prices", cell((0, 0), np.nan)),
@@ -642,7 +642,7 @@ SHARES = npy(np.zeros(3))
 MEMBERS = {
     "one more": {"evil.py": b"print()"},
     "one more array": {"extra.npy": SHARES},
-    "an array of another kind": {"_scorer.centers.npy": SHARES},
+    "an array of another kind": {"_costs.centers.npy": SHARES},
     "pickled objects": {"_group_shares.npy": PICKLED},
     "no array": {"_group_shares.npy": b"x" * 152},
     "an empty member": {"_group_shares.npy": b""},
@@ -747,12 +747,12 @@ def test_a_bomb_is_refused_before_it_is_decompressed(files, tmp_path, name, lies
 
 def test_a_header_that_claims_more_than_the_file_has_allocates_nothing(files, tmp_path):
     members = members_of(files["local"][1])
-    header = members["_scorer.anchors.npy"]
+    header = members["_costs.anchors.npy"]
     for shape in (b"(10000000000, 4)", b"(4611686018427387904, 4)", b"(0, 4)", b"(4, 40)"):
         start, rest = header.split(b"(40, 4), }")
         padding = rest.index(b"\n") + len(b"(40, 4)") - len(shape)
         forged = start + shape + b", }" + b" " * padding + rest[rest.index(b"\n") :]
-        content = archive_of(members | {"_scorer.anchors.npy": forged})
+        content = archive_of(members | {"_costs.anchors.npy": forged})
         assert memory_used(lambda: refused(content, tmp_path)) < 5_000_000  # noqa: B023
 
 
@@ -760,7 +760,7 @@ def test_a_graph_that_would_fill_the_memory_is_refused(files, tmp_path):
     """Its table of anchors x anchors is not in the file."""
     members = members_of(files["reconstruction"][1])
     m = persistence.MOST_ANCHORS + 1
-    members["_scorer.problem.anchors.npy"] = npy(np.zeros((m, 4)))
+    members["_costs.problem.anchors.npy"] = npy(np.zeros((m, 4)))
     members["anchor_labels_.npy"] = npy(np.arange(m) % 3)
     members["anchor_masses_.npy"] = npy(np.ones(m))
     content = archive_of(members, zipfile.ZIP_DEFLATED)

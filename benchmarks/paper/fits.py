@@ -239,7 +239,7 @@ def graph_facts(model):
 def unconstrained_labels(model, data):
     """Labels of the same anchors with all prices at zero: the ablation of the constraint."""
     rows, _ = model._new_rows(data.X, data.groups)
-    scorer = model._scorer
+    scorer = model._costs
     if isinstance(scorer, SoftLabels):
         zero = np.zeros_like(scorer.multipliers)
         scorer = replace(scorer, multipliers=zero, allowed_cells=np.ones(zero.shape, dtype=bool))

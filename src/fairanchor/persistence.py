@@ -89,26 +89,26 @@ OF_ANCHORS: dict[str, Array | Value] = COMMON | {
     "anchor_indices_": Array("m", "i", NOT_NEGATIVE, optional=True),
     "cluster_centers_": Array("cd"),
 }
-#: By the class of the costs, whose own parts are those of ``_scorer``.
+#: By the class of the costs, whose own parts are those of ``_costs``.
 FITTED: dict[str, dict[str, Array | Value]] = {
     "CenterCosts": COMMON
     | {
-        "_scorer.centers": Array("cd", "f", POINT),
+        "_costs.centers": Array("cd", "f", POINT),
         "cost_path_": Array("t"),
         "lp_value_": Value(float),
     },
     "LocalCosts": OF_ANCHORS
     | {
-        "_scorer.anchors": Array("md", "f", POINT),
-        "_scorer.n_neighbors": Value(int, (1, 2**31 - 1)),
-        "_scorer.least_alpha": Value(float, POSITIVE),
+        "_costs.anchors": Array("md", "f", POINT),
+        "_costs.n_neighbors": Value(int, (1, 2**31 - 1)),
+        "_costs.least_alpha": Value(float, POSITIVE),
     },
     "SoftLabels": OF_ANCHORS
     | {
-        "_scorer.problem.anchors": Array("md", "f", POINT),
-        "_scorer.problem.alpha": Value(float, POSITIVE),
-        "_scorer.multipliers": Array("cg"),
-        "_scorer.allowed_cells": Array("cg", "b"),
+        "_costs.problem.anchors": Array("md", "f", POINT),
+        "_costs.problem.alpha": Value(float, POSITIVE),
+        "_costs.multipliers": Array("cg"),
+        "_costs.allowed_cells": Array("cg", "b"),
         "mass_error_": Value(float),
         "duality_gap_": Value(float),
         "history_": Value(list),
@@ -238,7 +238,7 @@ def load_model(path: PathName) -> Any:
 
 def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np.ndarray]]:
     """Document, of JSON types, and arrays."""
-    costs = type(estimator._scorer).__name__
+    costs = type(estimator._costs).__name__
     values, arrays = {}, {}
     for name, field in FITTED[costs].items():
         if isinstance(field, Value):
@@ -369,7 +369,7 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     _check_names(document, groups, sizes["d"])
 
     for name, value in fitted.items():
-        if not name.startswith(("_scorer", "attribute_")):
+        if not name.startswith(("_costs", "attribute_")):
             setattr(estimator, name, value)
     estimator.groups_, estimator.n_features_in_ = _object_array(groups), sizes["d"]
     for attribute in ("feature_names_in", "sensitive_names_in"):
@@ -378,7 +378,7 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     _restore_attributes(estimator, attributes, document["attributes"], fitted)
     estimator._chunked = None
     estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], sizes["d"])
-    parts = {name.split(".")[-1]: part for name, part in fitted.items() if "_scorer." in name}
+    parts = {name.split(".")[-1]: part for name, part in fitted.items() if "_costs." in name}
     return estimator, parts
 
 
@@ -430,7 +430,7 @@ def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
     require(math.frexp(length)[0] == 0.5 and unit in (1.0, length**2), f"length {length}")
     require(abs(fitted["_group_shares"].sum() - 1) < 1e-6, "sum of group shares")
     require(fitted["_allowed"].any(axis=0).all(), "table of allowed cells")
-    is_small = "_scorer.multipliers" not in fitted or sizes["m"] <= MOST_ANCHORS
+    is_small = "_costs.multipliers" not in fitted or sizes["m"] <= MOST_ANCHORS
     require(is_small, f"number of anchors of a reconstruction graph: more than {MOST_ANCHORS:,}")
     for record in fitted.get("history_", []):
         is_record = isinstance(record, dict) and _are_texts(list(record))

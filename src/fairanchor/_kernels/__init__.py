@@ -5,6 +5,7 @@ writes into an argument says so.
 """
 
 import os
+from typing import Any
 
 from numba.core import event
 
@@ -17,7 +18,7 @@ NUMBA_CACHE = os.environ.get("FAIRANCHOR_NUMBA_CACHE", "1") != "0"
 #: Fast-math flags for inner loops: sums may be taken in another order and products fused, so
 #: that they fill vector registers. The order is fixed when the kernel is compiled, so results
 #: do not depend on threads; infinities and NaN keep their meaning.
-REASSOCIATE = {"reassoc", "contract", "nsz"}
+REASSOCIATE: set[str] = {"reassoc", "contract", "nsz"}
 
 #: Compilations of kernels in this process, of which the first is announced.
 COMPILATIONS = KernelCompilations(
@@ -30,5 +31,10 @@ event.register("numba:compile", COMPILATIONS)
 
 #: Options of kernels that are compiled in the first fit, which should not take long: no checks for
 #: division by zero, no entry from C, and none from Python for those that only kernels call.
-LEAN = {"nogil": True, "cache": NUMBA_CACHE, "error_model": "numpy", "no_cfunc_wrapper": True}
-INNER = LEAN | {"no_cpython_wrapper": True}
+LEAN: dict[str, Any] = {
+    "nogil": True,
+    "cache": NUMBA_CACHE,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+INNER: dict[str, Any] = LEAN | {"no_cpython_wrapper": True}

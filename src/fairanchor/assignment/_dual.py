@@ -12,12 +12,14 @@ only rows in the band of a sweep have to be looked at.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairanchor._kernels import _dual as kernels
 from fairanchor._utils._sampling import spread_sample_by_weight
-from fairanchor.assignment._sweep import Swept, sweep
+from fairanchor.assignment._sweep import Costs, Swept, sweep
+from fairanchor.constraints._bounds import CellConstraints
 
 # Temperatures relative to the difference between a row's two best costs: the first to the mean,
 # so that prices can go as far as outliers ask for, the last to the median row's.
@@ -70,8 +72,16 @@ class Dual:
 
 
 def solve_dual(
-    rows, costs, constraints, *, start=None, sample=None, sums=None, gaps=None, rough=False
-):
+    rows: Any,
+    costs: Costs,
+    constraints: CellConstraints,
+    *,
+    start: np.ndarray | None = None,
+    sample: Any = None,
+    sums: str | None = None,
+    gaps: Any = None,
+    rough: bool = False,
+) -> Dual:
     """Multipliers for rows in memory or in chunks.
 
     Parameters
@@ -108,7 +118,7 @@ def solve_dual(
     return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last)
 
 
-def typical_gaps(rows, costs):
+def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
     """Mean and median difference between the two best costs of a row, ties left out."""
     few = few_of_each_group(rows)
     table = few.map_to_table(costs.write, costs.n_clusters)
@@ -125,7 +135,7 @@ def typical_gaps(rows, costs):
     return mean, float(np.median(differences[counted]))
 
 
-def few_of_each_group(rows):
+def few_of_each_group(rows: Any) -> Any:
     """A few rows of each group with the weight of all of it; the rows themselves if few more."""
     if rows.n_rows <= 2 * START_ROWS:
         return rows
@@ -142,7 +152,15 @@ def few_of_each_group(rows):
 class _Search:
     """Newton's method with a sweep whenever prices have moved too far."""
 
-    def __init__(self, rows, costs, constraints, sums=None, *, rough=True):
+    def __init__(
+        self,
+        rows: Any,
+        costs: Costs,
+        constraints: CellConstraints,
+        sums: str | None = None,
+        *,
+        rough: bool = True,
+    ) -> None:
         self.rows, self.costs, self.constraints, self.sums = rows, costs, constraints, sums
         self.bounds = constraints.for_kernels
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
@@ -150,7 +168,7 @@ class _Search:
         self.most_entries = min(max(CANDIDATES * rows.n_rows, SMALL_BAND), LARGE_BAND)
         self.tolerance = np.maximum(of_a_cell * cells, OF_A_ROW * rows.total / rows.n_rows)
 
-    def cool(self, first, last):
+    def cool(self, first: float, last: float) -> np.ndarray:
         """Multipliers on few rows, from nothing."""
         search = _Band(self, np.zeros(self.constraints.n_bounds), np.inf)
         temperature = first
@@ -160,7 +178,7 @@ class _Search:
                 return search.multipliers
             temperature = max(temperature / COOLING, last)
 
-    def follow(self, multipliers, first, last):
+    def follow(self, multipliers: np.ndarray, first: float, last: float) -> Dual:
         """`Dual` from a start that is near."""
         temperature, reach, n_sweeps = first, REACH * first, 0
         search = _Band(self, multipliers, kernels.NEGLIGIBLE * temperature + reach)
@@ -190,21 +208,22 @@ class _Search:
 class _Band:
     """The rows that a sweep found to be near a tie, and multipliers that are changed on them."""
 
-    def __init__(self, search, multipliers, width):
+    def __init__(self, search: _Search, multipliers: np.ndarray, width: float) -> None:
         self.search, self.multipliers, self.width = search, multipliers.copy(), width
         self.reference = search.constraints.prices(multipliers)
         self.swept = sweep(search.rows, search.costs, self.reference, width, sums=search.sums)
         self.mass = np.empty(self.reference.shape)
         self.shares = np.empty(len(self.swept.band.costs))
 
-    def maximise(self, temperature, reach):
+    def maximise(self, temperature: float, reach: float) -> int:
+        n_groups = self.search.rows.n_groups
         return kernels.maximise(
             self.swept.band, self.search.bounds, self.swept.clear.ravel(), self.multipliers,
             temperature, self.search.tolerance, MAX_STEPS, reach, self.reference.ravel(),
-            self.mass.shape[1], self.mass.ravel(), self.shares,
+            n_groups, self.mass.ravel(), self.shares,
         )  # fmt: skip
 
-    def dual(self, temperature):
+    def dual(self, temperature: float) -> Dual:
         constraints = self.search.constraints
         prices = constraints.prices(self.multipliers)
         if not self.multipliers.any():  # no bound binds: rows are where they cost least

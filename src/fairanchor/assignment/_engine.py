@@ -7,21 +7,24 @@
 """
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from fairanchor.assignment._dual import WIDTH, solve_dual
-from fairanchor.assignment._program import solve_program
+from fairanchor.assignment._dual import WIDTH, Dual, solve_dual
+from fairanchor.assignment._program import Program, solve_program
 from fairanchor.assignment._rounding import (
     largest_remainder,
     raise_small_sizes,
     round_targets,
     whole_table,
 )
-from fairanchor.assignment._sweep import KnownCosts, SweepTask, sweep
+from fairanchor.assignment._sweep import Costs, KnownCosts, SweepTask, sweep
 from fairanchor.assignment._transport import Transported, transport
 from fairanchor.constraints._bounds import CellConstraints
+from fairanchor.constraints._constraint import Constraint
 from fairanchor.rows import ChunkedRows
 
 
@@ -45,7 +48,7 @@ class Assignment:
         A start for similar problems.
     """
 
-    costs: object
+    costs: Costs
     transported: Transported
     targets: np.ndarray
     totals: np.ndarray
@@ -53,11 +56,11 @@ class Assignment:
     lp_value: float
     multipliers: np.ndarray = field(repr=False)
 
-    def labels(self, rows):
+    def labels(self, rows: Any) -> np.ndarray:
         """Labels of all rows in memory, copies of merged rows included."""
         return rows.spread(*self.transported.memory_labels())
 
-    def labellers(self):
+    def labellers(self) -> Iterator["Labeller"]:
         """For every chunk of rows a function that labels it."""
         moved = self.transported
         task = SweepTask(self.costs, moved.reference, moved.widths)
@@ -66,13 +69,13 @@ class Assignment:
             yield Labeller(task, moved.labels[start:stop], own)
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         """Cost of the labels above a lower bound for labels with the same totals."""
         moved = self.transported
         return max(self.cost - (moved.value() - float((moved.prices * self.totals).sum())), 0.0)
 
     @property
-    def prices(self):
+    def prices(self) -> np.ndarray:
         """Row i of group r has the least ``costs[i, l] + prices[l, r]`` at its label."""
         return self.transported.prices
 
@@ -91,13 +94,13 @@ class Labeller:
         Of these rows, those whose copies have different labels.
     """
 
-    task: object
+    task: SweepTask
     labels: np.ndarray
     split: dict
 
-    def __call__(self, chunk):
+    def __call__(self, chunk: Any) -> np.ndarray:
         swept = self.task.of_chunk(chunk)
-        labels = swept.labels
+        labels = np.array(swept.labels)
         labels[swept.rows] = self.labels
         split = {int(swept.rows[row]): parts for row, parts in self.split.items()}
         return chunk.distinct.spread(labels, split)
@@ -112,17 +115,17 @@ class Unassigned:
     multipliers = np.empty(0)
 
     @property
-    def prices(self):
+    def prices(self) -> np.ndarray:
         return np.zeros(self.targets.shape)
 
 
-def with_known_costs(rows, costs):
+def with_known_costs(rows: Any, costs: Costs) -> tuple[Any, KnownCosts]:
     """Rows in memory whose features are the costs."""
     table = rows.map_to_table(costs.write, costs.n_clusters)
     return rows.with_features(table), KnownCosts(costs.n_clusters)
 
 
-def unconstrained(rows, costs):
+def unconstrained(rows: Any, costs: Costs) -> tuple[tuple, np.ndarray, float]:
     """What rows do without a constraint.
 
     Parameters
@@ -147,7 +150,15 @@ def unconstrained(rows, costs):
     return (rows, costs), swept.mass(nothing), swept.value(nothing)
 
 
-def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
+def assign(
+    rows: Any,
+    costs: Costs,
+    constraint: Constraint,
+    *,
+    start: np.ndarray | None = None,
+    sample: Any = None,
+    min_size: float = 0.0,
+) -> Assignment:
     """The cheapest labels under a constraint.
 
     Parameters
@@ -171,6 +182,7 @@ def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
     constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
     dual = solve_dual(rows, costs, constraints, start=start, sample=sample)
     whole = not rows.is_weighted
+    program: Program | None
     if constraint.targets is None:
         program = solve_program(rows, costs, constraints, dual)
         targets, totals = _chosen_table(rows, constraint, dual, program, min_size)
@@ -188,17 +200,19 @@ def assign(rows, costs, constraint, *, start=None, sample=None, min_size=0.0):
     return Assignment(costs, moved, targets, totals, cost, program.value, program.multipliers)
 
 
-def labels_with_totals(rows, costs, totals):
+def labels_with_totals(rows: Any, costs: Costs, totals: np.ndarray) -> np.ndarray:
     """The cheapest labels of rows in memory whose cells weigh ``totals``."""
     dual = solve_dual(rows, costs, CellConstraints.of_table(totals))
     moved = transport(rows, costs, totals, dual.prices, WIDTH * dual.temperature)
     return rows.spread(*moved.memory_labels())
 
 
-def _chosen_table(rows, constraint, dual, program, min_size):
+def _chosen_table(
+    rows: Any, constraint: Constraint, dual: Dual, program: Program, min_size: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Targets of the cells within the constraint, and totals in whole rows."""
     whole, table = not rows.is_weighted, np.maximum(program.table, 0.0)
-    if constraint.is_population:
+    if constraint.rule is None:  # the population's shares
         sizes = raise_small_sizes(table.sum(axis=1), min_size)
         if whole:
             sizes = largest_remainder(sizes, int(rows.total)).astype(np.float64)

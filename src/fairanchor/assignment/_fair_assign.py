@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_array
 from fairanchor._utils._scaling import largest_value, scale_of_largest
 from fairanchor._utils._shared_state import with_one_blas_thread
 from fairanchor._utils._sklearn_compat import check_weights
+from fairanchor._utils._typing import Weights
 from fairanchor.assignment._engine import assign
 from fairanchor.constraints._bounds import check_tolerance, proportional_rule
 from fairanchor.constraints._constraint import check_request, constraint_of
@@ -52,7 +54,7 @@ class FairAssignment:
     worst_violation: float
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         """``cost - lp_value``: at most this is lost by labels that are whole.
 
         Negative only where labels gain by missing the constraint by a part of a row.
@@ -72,27 +74,27 @@ class _TableCosts:
     takes_long = False
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         return self.table.shape[1]
 
-    def read(self, block):
+    def read(self, block: Any) -> np.ndarray:
         """Costs of a block's rows as they are."""
         numbers = block.X[:, 0].astype(np.int64)
         is_run = len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers)
         own = self.table[numbers[0] : numbers[-1] + 1] if is_run else self.table[numbers]
         return np.asarray(own, dtype=np.float64)
 
-    def write(self, block, out):
+    def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
         own = self.read(block)
         np.subtract(own, own.min(axis=1, keepdims=True), out=out)
         out *= self.scale
 
 
-def _survey(rows, costs):
+def _survey(rows: Any, costs: Any) -> Any:
     """Largest absolute cost, largest difference in a row, and weighted sum of the least costs."""
 
-    def look(block):
+    def look(block: Any) -> Any:
         own = costs.read(block)
         if not np.isfinite(own).all():
             i, l = np.argwhere(~np.isfinite(own))[0]
@@ -107,13 +109,13 @@ def _survey(rows, costs):
     return max(largest), max(spread), sum(common)
 
 
-def _spooled(blocks, path):
+def _spooled(blocks: Any, path: Any) -> Any:
     """Blocks of consecutive rows as one memory-mapped array."""
-    n_rows, n_clusters = 0, None
+    n_rows, n_clusters = 0, 0
     with path.open("wb") as file:
         for block in blocks:
             block = check_array(block, dtype=np.float64, order="C", ensure_all_finite=False)
-            if n_clusters not in (None, block.shape[1]):
+            if n_clusters not in (0, block.shape[1]):
                 raise ValueError(
                     f"costs gave a block with {block.shape[1]} columns after blocks with "
                     f"{n_clusters}: expected as many in each, one for every cluster."
@@ -128,15 +130,15 @@ def _spooled(blocks, path):
 
 @with_one_blas_thread
 def fair_assign(
-    costs,
+    costs: Any,
     *,
-    sensitive_features=None,
-    fairness="population",
-    tolerance=0.0,
-    attributes="intersection",
-    sample_weight=None,
-    n_jobs=None,
-):
+    sensitive_features: Any = None,
+    fairness: Any = "population",
+    tolerance: Any = 0.0,
+    attributes: str = "intersection",
+    sample_weight: Weights = None,
+    n_jobs: int | None = None,
+) -> FairAssignment:
     """Assign rows to clusters at the least cost, with fair clusters.
 
     Costs can be anything: squared distances, minus log-likelihoods of a mixture, dissimilarities
@@ -203,7 +205,15 @@ default="population"
                      n_jobs)  # fmt: skip
 
 
-def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample_weight, n_jobs):
+def _assigned(
+    costs: Any,
+    sensitive_features: Any,
+    fairness: Any,
+    tolerance: Any,
+    attributes: str,
+    sample_weight: Any,
+    n_jobs: Any,
+) -> FairAssignment:
     """`fair_assign` of a table that need not be in memory."""
     if costs.ndim != 2 or min(costs.shape) == 0:
         raise ValueError(
@@ -214,10 +224,11 @@ def _assigned(costs, sensitive_features, fairness, tolerance, attributes, sample
     if sensitive_features is None:
         sensitive_features = np.zeros(len(costs), dtype=np.int64)
     groups = check_groups(sensitive_features, len(costs))
-    weights, unit = check_weights(sample_weight, costs), 1.0
+    weights: np.ndarray | None = check_weights(sample_weight, costs)
+    unit = 1.0
     if weights is not None and np.ptp(weights) == 0.0:
         # Equal weights are counts in another unit, and counts can be met exactly.
-        weights, unit = None, float(weights[0])
+        unit, weights = float(weights[0]), None
     # The features of a row are its number, by which its costs are found.
     numbers = np.arange(len(costs), dtype=np.float64)[:, None]
     rows = MemoryRows(numbers, groups.codes, groups.n_groups, weights=weights, n_jobs=n_jobs)

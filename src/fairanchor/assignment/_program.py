@@ -7,12 +7,15 @@ prove each other where they meet; otherwise more rows are needed.
 
 import itertools
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor.assignment._sweep import sweep
+from fairanchor.assignment._dual import Dual
+from fairanchor.assignment._sweep import Costs, Swept, sweep
+from fairanchor.constraints._bounds import CellConstraints
 
 # Rows near a tie that enter: so many for each bound, and so many more.
 ROWS_PER_BOUND, MORE_ROWS = 10, 200
@@ -52,7 +55,7 @@ class Program:
     is_exact: bool
 
 
-def solve_program(rows, costs, constraints, dual):
+def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: Dual) -> Program:
     """The program's solution from multipliers that are near.
 
     Parameters
@@ -101,7 +104,7 @@ def solve_program(rows, costs, constraints, dual):
     return best
 
 
-def _first_width(rows, dual, n_bounds):
+def _first_width(rows: Any, dual: Dual, n_bounds: int) -> float:
     priced, first = dual.swept.priced(dual.prices), dual.swept.band.first
     if rows.n_rows * len(dual.prices) <= FEW_ENTRIES or len(first) == 1:
         return ALL_BUT_OUTLIERS * dual.temperature
@@ -116,7 +119,9 @@ def _first_width(rows, dual, n_bounds):
     return max(float(margins[place]), 4.0 * dual.temperature)
 
 
-def _solve(swept, constraints, multipliers, widths):
+def _solve(
+    swept: Swept, constraints: CellConstraints, multipliers: np.ndarray, widths: np.ndarray
+) -> Any:
     """Multipliers, table and cost of the program over the band, and groups it is too narrow for.
 
     Variables are the weights of the candidates, then the changes of the cells and of the sizes
@@ -188,7 +193,7 @@ def _solve(swept, constraints, multipliers, widths):
     return found, table, cost, short > LEAST_MASS
 
 
-def _matrix(entries, shape):
+def _matrix(entries: list[tuple], shape: tuple[int, int]) -> Any:
     """Sparse matrix from (rows, columns, values)."""
     values = np.concatenate([np.broadcast_to(value, len(rows)) for rows, _, value in entries])
     rows, columns = (np.concatenate([entry[k] for entry in entries]) for k in (0, 1))

@@ -1,8 +1,12 @@
 """Whole tables: from real targets to counts whose margins stay exact, or that keep bounds."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from fairanchor.constraints._bounds import BoundRows, BoundRule
 
 # What the whole entropy of a cluster counts beside distances of cells in rows. So much that
 # nearness hardly ever costs a cluster a thousandth of it: of two groups a move between two
@@ -20,7 +24,7 @@ MAX_NODES, GAP = 20, 0.1
 WHOLE = 1e-9
 
 
-def largest_remainder(values, total):
+def largest_remainder(values: np.ndarray, total: int) -> np.ndarray:
     """Integers that sum to ``total``, each the floor or the ceiling of its share.
 
     The values are scaled to sum to ``total`` first (equal shares if all are zero); the largest
@@ -45,7 +49,7 @@ def largest_remainder(values, total):
     return counts
 
 
-def raise_small_sizes(sizes, min_size):
+def raise_small_sizes(sizes: np.ndarray, min_size: float) -> np.ndarray:
     """Sizes of at least ``min_size`` with the same sum; the others pay by what they have above."""
     total = sizes.sum()
     min_size = min(min_size, total / len(sizes))
@@ -56,7 +60,7 @@ def raise_small_sizes(sizes, min_size):
     return raised
 
 
-def proportional_counts(sizes, group_sizes):
+def proportional_counts(sizes: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     """Controlled rounding of the table ``sizes[l] * group_sizes[r] / n``, in exact integers.
 
     Both margins are met exactly and every cell is the floor or the ceiling of its entry. Of all
@@ -86,7 +90,7 @@ def proportional_counts(sizes, group_sizes):
     )
 
 
-def controlled_rounding(table):
+def controlled_rounding(table: np.ndarray) -> np.ndarray:
     """Integer table next to ``table``: cells and both margins are rounded up or down.
 
     A margin that is an integer is met exactly.
@@ -106,7 +110,7 @@ def controlled_rounding(table):
     )
 
 
-def round_targets(targets, group_sizes, *, whole):
+def round_targets(targets: np.ndarray, group_sizes: np.ndarray, *, whole: bool) -> np.ndarray:
     """Counts next to the targets, with exact margins; weights are left as they are.
 
     Parameters
@@ -137,14 +141,14 @@ def round_targets(targets, group_sizes, *, whole):
     return controlled_rounding(targets)
 
 
-def _snap(values):
+def _snap(values: np.ndarray) -> np.ndarray:
     """What is an integer up to rounding errors of its computation is an integer."""
     nearest = np.rint(values)
     tolerance = np.minimum(1e-9 * np.maximum(1.0, nearest), 1e-4)
     return np.where(np.abs(values - nearest) <= tolerance, nearest, values)
 
 
-def _evenness_of_a_row(sizes, group_sizes):
+def _evenness_of_a_row(sizes: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     """By how much one more row of each group raises the entropy of each cluster.
 
     Relative to the population's entropy, and to first order at its composition, where a row
@@ -156,7 +160,13 @@ def _evenness_of_a_row(sizes, group_sizes):
     return rarity / max(entropy, np.finfo(float).tiny) / np.maximum(sizes, 1)[:, None]
 
 
-def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
+def _round_cells(
+    floor: np.ndarray,
+    fraction: np.ndarray,
+    row_sums: np.ndarray,
+    column_sums: np.ndarray,
+    worth: np.ndarray | float = 0.0,
+) -> np.ndarray:
     """Choose the cells to round up so that each margin is rounded up or down as well.
 
     The choice is a vertex of a transportation polytope that contains the fractions
@@ -196,7 +206,7 @@ def _round_cells(floor, fraction, row_sums, column_sums, worth=0.0):
 # Tables within bounds.
 
 
-def whole_table(rule, table, group_sizes):
+def whole_table(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     """Counts near a table that is within bounds.
 
     Sizes of clusters are within their bounds, and every group has its rows. Shares are within
@@ -226,7 +236,9 @@ def whole_table(rule, table, group_sizes):
     return _rounded(rule, table, group_sizes)
 
 
-def _search(bound_rows, table, group_sizes, miss, reach):
+def _search(
+    bound_rows: BoundRows, table: np.ndarray, group_sizes: np.ndarray, miss: float, reach: int
+) -> np.ndarray | None:
     """The nearest table that is beyond no bound on shares by more than ``miss``, or None.
 
     A cell is its floor, plus at most one row at a cost that its fraction tells, plus or minus
@@ -240,7 +252,7 @@ def _search(bound_rows, table, group_sizes, miss, reach):
     left = constraints.right - constraints.matrix @ floor
     wanted = group_sizes - of_groups @ floor
 
-    def changes(matrix):
+    def changes(matrix: Any) -> Any:
         return sparse.hstack([matrix, matrix, -matrix], format="csr")
 
     parts = [LinearConstraint(changes(of_groups), wanted, wanted)]
@@ -264,7 +276,7 @@ def _search(bound_rows, table, group_sizes, miss, reach):
     return counts if (counts.sum(axis=0) == group_sizes).all() else None
 
 
-def _rounded(rule, table, group_sizes):
+def _rounded(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     """Sizes rounded within their bounds, then the nearest cells with these sizes.
 
     With whole sizes, bounds on the shares of one attribute are bounds on the cells. Rounded
@@ -286,7 +298,13 @@ def _rounded(rule, table, group_sizes):
         highest = np.minimum(highest + 1.0, group_sizes)
 
 
-def _nearest_with_margins(table, sizes, group_sizes, lowest, highest):
+def _nearest_with_margins(
+    table: np.ndarray,
+    sizes: np.ndarray,
+    group_sizes: np.ndarray,
+    lowest: np.ndarray,
+    highest: np.ndarray,
+) -> np.ndarray | None:
     """The nearest whole table within bounds on the cells, or None.
 
     A cell is its floor, plus at most one row at a cost that its fraction tells, plus or minus
@@ -321,7 +339,7 @@ def _nearest_with_margins(table, sizes, group_sizes, lowest, highest):
     return (floor + up + beyond - below).astype(np.int64)
 
 
-def _within(sizes, least, greatest):
+def _within(sizes: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
     """Whole sizes of the same sum within bounds; rows go from where there is most room."""
     sizes = sizes.copy()
     total = sizes.sum()
@@ -335,7 +353,7 @@ def _within(sizes, least, greatest):
     return sizes
 
 
-def _snapped(table):
+def _snapped(table: np.ndarray) -> np.ndarray:
     """Cells that are whole up to rounding errors are whole."""
     nearest = np.rint(table)
     return np.where(np.abs(table - nearest) <= 1e-6 * np.maximum(nearest, 1.0), nearest, table)

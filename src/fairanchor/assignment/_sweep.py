@@ -7,18 +7,31 @@ be in and the costs of these, so that what follows needs no other row.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from fairanchor._kernels import _sweep as kernels
 from fairanchor._kernels._dual import Band
-from fairanchor.rows import ChunkedRows
+from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._sums import label_sums
 
 # Numbers of a table of costs at a time, so that it stays in a cache.
 COSTS_AT_A_TIME = 2**18
 # Label of a row that adds to no sum.
 NOT_CLEAR = -1
+
+
+class Costs(Protocol):
+    """Costs of rows in the clusters, computed block by block."""
+
+    takes_long: bool
+
+    @property
+    def n_clusters(self) -> int: ...
+
+    def write(self, block: Block, out: np.ndarray) -> None:
+        """Write the costs of a block's rows, a column for each cluster."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +41,14 @@ class KnownCosts:
     n_clusters: int
     takes_long = False
 
-    def write(self, block, out):
+    def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
         out[:] = block.X
 
 
-def cheapest_clusters(rows, costs, prices):
+def cheapest_clusters(rows: Any, costs: Costs, prices: np.ndarray) -> np.ndarray:
     """Cluster with the least cost plus price, of each row in memory."""
-    return sweep(rows, costs, prices, 0.0).labels
+    return np.asarray(sweep(rows, costs, prices, 0.0).labels)
 
 
 @dataclass(frozen=True)
@@ -71,24 +84,24 @@ class Swept:
     prices: np.ndarray
     sums: np.ndarray | None = None
 
-    def priced(self, prices):
+    def priced(self, prices: np.ndarray) -> np.ndarray:
         """Costs of the band's candidates, prices included."""
         return self.band.costs + prices[self.band.clusters, np.repeat(
             self.band.group_codes, np.diff(self.band.first)
         )]  # fmt: skip
 
-    def cheapest(self, prices):
+    def cheapest(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Entry of each row's cheapest candidate, the first one on ties, and its priced cost."""
         priced = self.priced(prices)
         entries = first_least(priced, self.band.first)
         return entries, priced[entries]
 
-    def value(self, prices):
+    def value(self, prices: np.ndarray) -> float:
         """Weighted sum of all rows' least cost plus price, within the reach of the band."""
         own = float(self.band.weights @ self.cheapest(prices)[1])
         return self.clear_cost + float((self.clear * prices).sum()) + own
 
-    def mass(self, prices):
+    def mass(self, prices: np.ndarray) -> np.ndarray:
         """Weight of the rows of each group by cheapest cluster."""
         entries, _ = self.cheapest(prices)
         mass = self.clear.copy()
@@ -97,7 +110,15 @@ class Swept:
         return mass
 
 
-def sweep(rows, costs, prices, widths, *, sums=None, title="sweep"):
+def sweep(
+    rows: Any,
+    costs: Costs,
+    prices: np.ndarray,
+    widths: np.ndarray | float,
+    *,
+    sums: str | None = None,
+    title: str = "sweep",
+) -> Swept:
     """Sort rows into clear ones and the band.
 
     Parameters
@@ -120,8 +141,8 @@ def sweep(rows, costs, prices, widths, *, sums=None, title="sweep"):
     task = SweepTask(costs, prices, np.zeros(rows.n_groups) + widths, sums)
     if not isinstance(rows, ChunkedRows):
         return task(rows)
-    clear, cost, numbers, band, chunks, sums = rows.each(title, _OfChunk(task), combine=_joined)
-    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, sums)
+    clear, cost, numbers, band, chunks, summed = rows.each(title, _OfChunk(task), combine=_joined)
+    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, summed)
 
 
 @dataclass(frozen=True)
@@ -130,7 +151,7 @@ class _OfChunk:
 
     task: "SweepTask"
 
-    def __call__(self, chunk):
+    def __call__(self, chunk: Any) -> Swept:
         return replace(self.task.of_chunk(chunk), labels=None)
 
 
@@ -138,25 +159,26 @@ class _OfChunk:
 class SweepTask:
     """A sweep that can be sent to where the rows are; attributes as in `sweep`."""
 
-    costs: object
+    costs: Costs
     prices: np.ndarray
     widths: np.ndarray
     sums: str | None = None
 
-    def of_chunk(self, chunk):
+    def of_chunk(self, chunk: Any) -> Swept:
         """Of a chunk's distinct rows; costs that take long are kept there."""
         if not self.costs.takes_long:
             return self(chunk.distinct)
         return replace(self, costs=KnownCosts(self.costs.n_clusters))(chunk.with_costs(self.costs))
 
-    def __call__(self, rows):
+    def __call__(self, rows: Any) -> Swept:
         n_clusters = len(self.prices)
         labels = np.empty(rows.n_rows, dtype=np.int32)
         by_group = np.ascontiguousarray(self.prices.T)
         n_rows = max(16, COSTS_AT_A_TIME // max(n_clusters, rows.n_features))
 
-        def run(block):
-            clear, cost, found = np.zeros(self.prices.shape), 0.0, []
+        def run(block: Any) -> tuple[list, list]:
+            found: list = []
+            clear, cost = np.zeros(self.prices.shape), 0.0
             own = labels[block.start : block.stop]
             table = np.empty((min(n_rows, len(own)), n_clusters))
             for part in block.parts(n_rows):
@@ -171,14 +193,13 @@ class SweepTask:
                 tables.append(label_sums(block.X, block.weights, own, n_clusters)[0])
             return tables, found
 
-        total, parts = None, []
+        total: list = []
+        parts: list = []
         for tables, found in rows.sweep(run):
             parts += found
-            if total is None:
-                total = tables
-            else:
-                for accumulated, table in zip(total, tables, strict=True):
-                    accumulated += table
+            total = total or [np.zeros(table.shape) for table in tables]
+            for accumulated, table in zip(total, tables, strict=True):
+                accumulated += table
         chosen, counts, clusters, kept = (np.concatenate(each) for each in zip(*parts, strict=True))
         first = np.concatenate([[0], np.cumsum(counts)])
         band = Band(first, clusters, kept, rows.group_codes[chosen], rows.weights[chosen])
@@ -186,7 +207,15 @@ class SweepTask:
         edges = np.array([0, len(chosen)])
         return Swept(labels, clear, float(cost[0]), chosen, band, edges, self.prices, *sums)
 
-    def _classify(self, part, table, by_group, labels, clear, found):
+    def _classify(
+        self,
+        part: Block,
+        table: np.ndarray,
+        by_group: np.ndarray,
+        labels: np.ndarray,
+        clear: np.ndarray,
+        found: list,
+    ) -> float:
         """Sort some rows; returns the cost of the clear ones."""
         self.costs.write(part, table)
         labels, counts = labels[: len(table)], np.empty(len(table), dtype=np.int64)
@@ -201,7 +230,7 @@ class SweepTask:
         return cost
 
 
-def _joined(parts):
+def _joined(parts: list[Swept]) -> tuple:
     """What all chunks found together, in plain arrays: one band of all bands."""
     bands = [part.band for part in parts]
     counts = np.concatenate([np.diff(band.first) for band in bands])
@@ -217,7 +246,7 @@ def _joined(parts):
     )
 
 
-def first_least(values, first):
+def first_least(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Place of the first of the least values in each stretch ``first[i]:first[i + 1]``."""
     if len(first) == 1:
         return np.empty(0, dtype=np.int64)

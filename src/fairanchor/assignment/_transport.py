@@ -11,7 +11,9 @@ right, only rows of a sweep's band have to be moved; the change of prices that t
 that all others are where they should be, or asks for a wider band.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -20,7 +22,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from fairanchor._kernels import _transport as kernels
 from fairanchor._utils._sampling import split_by_code
-from fairanchor.assignment._sweep import Swept, first_least, sweep
+from fairanchor.assignment._sweep import Costs, Swept, first_least, sweep
 from fairanchor.rows._memory import map_in_threads
 
 # Entries of a group that are taken at once, without a proof being needed.
@@ -29,8 +31,13 @@ FEW_ENTRIES = 100_000
 WIDENING, MAX_ROUNDS = 4.0, 10
 # Clusters from which the middle of all right prices is looked for.
 MAX_ROOTS = 32
+
 # Rounding errors, of all that is summed up, and the most of a row that is taken for one.
 ROUNDING_ERROR, MOST_OF_A_ROW = 1e-12, 1e-3
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Transported:
     labels: np.ndarray
     split: dict = field(default_factory=dict)
 
-    def cost(self):
+    def cost(self) -> float:
         """Of all rows."""
         band = self.swept.band
         cost = self.swept.clear_cost
@@ -73,18 +80,20 @@ class Transported:
             cost += sum(weight * float(price[cluster]) for cluster, weight in parts)
         return cost
 
-    def value(self):
+    def value(self) -> float:
         """Weighted sum of the rows' least cost plus price."""
         return self.swept.value(self.prices)
 
-    def memory_labels(self):
+    def memory_labels(self) -> tuple[np.ndarray, dict]:
         """Labels of rows in memory, and the split rows by their numbers."""
-        labels = self.swept.labels.copy()
+        labels = np.array(self.swept.labels)
         labels[self.swept.rows] = self.labels
         return labels, {int(self.swept.rows[row]): parts for row, parts in self.split.items()}
 
 
-def transport(rows, costs, totals, prices, width=0.0):
+def transport(
+    rows: Any, costs: Costs, totals: np.ndarray, prices: np.ndarray, width: float = 0.0
+) -> Transported:
     """The cheapest labels whose cells weigh ``totals``.
 
     Parameters
@@ -123,7 +132,8 @@ def transport(rows, costs, totals, prices, width=0.0):
             is_last = n_rounds == MAX_ROUNDS - 2
             reference[:, r] = prices[:, r] if is_last else solved[r].prices
             widths[r] = np.inf if is_last else WIDENING * widths[r]
-    labels, split = np.empty(len(swept.rows), dtype=np.int32), {}
+    labels = np.empty(len(swept.rows), dtype=np.int32)
+    split: dict = {}
     solved = [group.at_central_prices() for group in solved]
     for group in solved:
         labels[group.rows] = group.labels
@@ -148,13 +158,14 @@ class _Group:
         Of the band.
     whole : bool
         Whether weights are numbers of rows.
-    prices : ndarray of shape (n_clusters,), default=None
+    prices : ndarray of shape (n_clusters,)
         Under which the pieces are where they cost least.
-    pieces : ndarray of shape (n_pieces, 2), default=None
+    pieces : ndarray of shape (n_pieces, 2)
         Row and cluster.
     complete : bool
         Whether the totals are met.
-    labels : ndarray of shape (n_rows,), default=None
+    labels : ndarray of shape (n_rows,)
+        These three are empty before the group is solved.
     split : dict
     """
 
@@ -168,19 +179,19 @@ class _Group:
     reference: np.ndarray
     width: float
     whole: bool
-    prices: np.ndarray | None = None
-    pieces: np.ndarray | None = None
+    prices: np.ndarray = field(default_factory=_nothing)
+    pieces: np.ndarray = field(default_factory=_nothing)
     complete: bool = False
-    labels: np.ndarray | None = None
+    labels: np.ndarray = field(default_factory=_nothing)
     split: dict = field(default_factory=dict)
 
     @property
-    def is_proved(self):
+    def is_proved(self) -> bool:
         """Whether no row outside the band could do better elsewhere."""
         moved = np.ptp(self.prices - self.reference)
         return self.width == np.inf or (self.complete and moved <= self.width)
 
-    def solve(self):
+    def solve(self) -> Self:
         """The same group with labels that meet the totals, as far as the band allows."""
         priced = self.costs + self.reference[self.clusters]
         own = first_least(priced, self.first)
@@ -209,7 +220,9 @@ class _Group:
             self, prices=prices, pieces=pieces, complete=complete, labels=labels, split=split
         )
 
-    def _send(self, own, load, prices, slack):
+    def _send(
+        self, own: np.ndarray, load: np.ndarray, prices: np.ndarray, slack: float
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
         """Pieces of rows, their weights, and whether they meet the totals."""
         n_more = len(self.costs)
         while True:
@@ -226,7 +239,7 @@ class _Group:
         rows = np.searchsorted(self.first, places, side="right") - 1
         return np.column_stack([rows, self.clusters[places]]), weight_at[places], state == 1
 
-    def _part(self, chosen):
+    def _part(self, chosen: np.ndarray) -> Self:
         """Some of the rows."""
         counts = np.diff(self.first)
         entries = _entries(self.first[:-1][chosen], counts[chosen])
@@ -236,7 +249,7 @@ class _Group:
             weights=self.weights[chosen],
         )  # fmt: skip
 
-    def _round(self, labels, split):
+    def _round(self, labels: np.ndarray, split: dict) -> None:
         """Give every row with a weight that is split to one of its clusters."""
         rows = np.array(sorted(split, key=lambda row: (-self.weights[row], row)))
         scores = np.zeros((len(rows), len(self.totals)))
@@ -246,7 +259,7 @@ class _Group:
         labels[rows] = round_by_slots([split[row] for row in rows.tolist()], scores,
                                       self.weights[rows])  # fmt: skip
 
-    def at_central_prices(self):
+    def at_central_prices(self) -> Self:
         """The same group with prices in the middle of those that explain the labels."""
         if not self.prices.any():
             return self  # the constraint does not bind
@@ -264,7 +277,7 @@ class _Group:
         labels[is_free] = cheapest[is_free]
         return replace(self, prices=prices, labels=labels)
 
-    def _to_the_middle(self):
+    def _to_the_middle(self) -> np.ndarray:
         """Change of the prices to the middle of those that keep every piece where it is.
 
         A row in cluster l that would lose least in m bounds the difference of their prices. As
@@ -276,7 +289,7 @@ class _Group:
         counts = np.diff(self.first)[rows]
         entries = _entries(self.first[:-1][rows], counts)
         priced = self.costs[entries] + self.prices[self.clusters[entries]]
-        least = np.minimum.reduceat(priced, np.cumsum(counts) - counts) if len(rows) else []
+        least = np.minimum.reduceat(priced, np.cumsum(counts) - counts) if len(rows) else _nothing()
         regrets = np.maximum(priced - np.repeat(least, counts), 0.0)
         edges = np.repeat(own, counts) * n_clusters + self.clusters[entries]
         lengths = np.full(n_clusters * n_clusters, np.inf)
@@ -295,7 +308,9 @@ class _Group:
         return (back - away).mean(axis=0) / 2.0
 
 
-def _groups_of(swept, totals, reference, widths, whole):
+def _groups_of(
+    swept: Swept, totals: np.ndarray, reference: np.ndarray, widths: np.ndarray, whole: bool
+) -> Iterator[_Group]:
     """The problems of the groups."""
     band = swept.band
     counts = np.diff(band.first)
@@ -308,7 +323,7 @@ def _groups_of(swept, totals, reference, widths, whole):
         )  # fmt: skip
 
 
-def _entries(starts, counts):
+def _entries(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Numbers ``starts[k], starts[k] + 1, ...``, so many of each, one after the other."""
     until = np.cumsum(counts)
     n_entries = int(until[-1]) if len(until) else 0
@@ -318,7 +333,14 @@ def _entries(starts, counts):
 # Rows that an optimal assignment splits between clusters.
 
 
-def place_pieces(labels, band, places, piece_weights, weights, total):
+def place_pieces(
+    labels: np.ndarray,
+    band: np.ndarray,
+    places: np.ndarray,
+    piece_weights: np.ndarray,
+    weights: np.ndarray,
+    total: float,
+) -> dict:
     """Write the labels of the band's rows; return the rows that are in several clusters.
 
     ``total`` is the weight of all rows of the group.
@@ -330,12 +352,12 @@ def place_pieces(labels, band, places, piece_weights, weights, total):
     labels[rows] = clusters
     n_pieces = np.bincount(places[alive, 0], minlength=len(band))
     several = n_pieces[places[alive, 0]] > 1
-    edges = {}
+    edges: dict = {}
     for row, cluster, weight in zip(
         rows[several].tolist(), clusters[several].tolist(), shares[several].tolist(), strict=True
     ):
         edges[row, cluster] = edges.get((row, cluster), 0.0) + weight
-    split = {}
+    split: dict = {}
     for (row, cluster), weight in _without_cycles(edges).items():
         split.setdefault(row, []).append((cluster, weight))
     for row, parts in split.items():
@@ -343,14 +365,15 @@ def place_pieces(labels, band, places, piece_weights, weights, total):
     return {row: parts for row, parts in split.items() if len(parts) > 1}
 
 
-def _without_cycles(edges):
+def _without_cycles(edges: dict) -> dict:
     """The same weights of rows and clusters on a forest of (row, cluster) pairs.
 
     All pieces are in clusters between which their rows are indifferent, so weight can be
     passed round a cycle for nothing until one of its pairs is empty. In a forest fewer
     rows are split than there are clusters.
     """
-    forest, neighbours = {}, {}
+    forest: dict = {}
+    neighbours: dict = {}
     for (row, cluster), weight in edges.items():
         a, b = ("row", row), ("cluster", cluster)
         path = _path(neighbours, a, b)
@@ -360,7 +383,7 @@ def _without_cycles(edges):
         if path is None:
             continue
         pairs = [_pair(*ends) for ends in zip([b, *path[:-1]], path, strict=True)]
-        least = min(pairs[::2], key=forest.get)
+        least = min(pairs[::2], key=forest.__getitem__)
         amount = forest[least]
         for k, pair in enumerate(pairs):
             forest[pair] += amount if k % 2 else -amount
@@ -371,11 +394,11 @@ def _without_cycles(edges):
     return forest
 
 
-def _pair(a, b):
+def _pair(a: Any, b: Any) -> tuple:
     return (a[1], b[1]) if a[0] == "row" else (b[1], a[1])
 
 
-def _path(neighbours, start, goal):
+def _path(neighbours: dict, start: Any, goal: Any) -> list | None:
     """Nodes of a forest from ``start`` to ``goal``, or None if there is no path."""
     came_from, stack = {start: None}, [start]
     while stack:
@@ -393,7 +416,7 @@ def _path(neighbours, start, goal):
     return None
 
 
-def round_by_slots(pieces, scores, weights):
+def round_by_slots(pieces: list, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Labels of split rows by slot rounding (Shmoys and Tardos), heaviest row first.
 
     Within a cluster the pieces, heaviest row first, are laid end to end in units of
@@ -407,7 +430,8 @@ def round_by_slots(pieces, scores, weights):
     scores : ndarray of shape (n_rows, n_clusters)
     weights : ndarray of shape (n_rows,), not increasing
     """
-    filled, slots = {}, {}
+    filled: dict = {}
+    slots: dict = {}
     edges = []
     for k, parts in enumerate(pieces):
         for cluster, weight in parts:

@@ -2,6 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -16,6 +17,7 @@ from fairanchor._utils._sklearn_compat import (
     wants_frame,
     without,
 )
+from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
 from fairanchor.assignment import largest_remainder, raise_small_sizes
 from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
@@ -216,22 +218,22 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     )
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int | None = 8,
         *,
-        clusterer=None,
-        anchors="kmeans",
-        n_anchors="auto",
-        graph="local",
-        fairness="population",
-        tolerance=0.0,
-        attributes="intersection",
-        assignment="balanced",
-        min_cluster_size=None,
-        missing_groups="error",
-        unknown_groups="error",
-        n_jobs=None,
-        random_state=None,
-    ):
+        clusterer: Any = None,
+        anchors: Any = "kmeans",
+        n_anchors: Any = "auto",
+        graph: Any = "local",
+        fairness: Any = "population",
+        tolerance: float = 0.0,
+        attributes: str = "intersection",
+        assignment: str = "balanced",
+        min_cluster_size: float | None = None,
+        missing_groups: str = "error",
+        unknown_groups: str = "error",
+        n_jobs: int | None = None,
+        random_state: Seed | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.clusterer = clusterer
         self.anchors = anchors
@@ -248,7 +250,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self.random_state = random_state
 
     @classmethod
-    def as_in_paper(cls, n_clusters=8, *, clusterer="spfc", alpha=1.0, **parameters):
+    def as_in_paper(
+        cls, n_clusters: int = 8, *, clusterer: Any = "spfc", alpha: float = 1.0, **parameters: Any
+    ) -> Self:
         """The setting of the paper, for comparison.
 
         20 FDAS anchors per group with the paper's quotas and without weights; the literal
@@ -281,7 +285,14 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
 
     @fit_context(prefer_skip_nested_validation=False)
     @with_one_blas_thread
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def fit(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> Self:
         """Cluster the rows.
 
         Parameters
@@ -345,7 +356,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self._warn_about_small_clusters()
         return self
 
-    def _check_request(self):
+    def _check_request(self) -> LocalGraph | ReconstructionGraph:
         """Check parameters against each other; returns the graph as an object."""
         check_request(self.fairness, self.tolerance, self.min_cluster_size, names=set(TARGETS))
         graph = GRAPHS[self.graph]() if isinstance(self.graph, str) else self.graph
@@ -369,7 +380,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             )
         return graph
 
-    def _needs_memory(self, graph):
+    def _needs_memory(self, graph: Any) -> str | None:
         """What was asked for that needs all rows in memory at once, or None."""
         if isinstance(graph, ReconstructionGraph) and self._bounds_in_words() is not None:
             return self._bounds_in_words()
@@ -381,7 +392,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             return f"solver={graph.solver!r}"
         return None
 
-    def _constraint(self, training, summary):
+    def _constraint(self, training: Any, summary: Any) -> Constraint:
         """What labels must satisfy; a named fairness may depend on the anchors."""
         targets = None
         if isinstance(self.fairness, str) and self.fairness != "population":
@@ -392,7 +403,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             unit=training.unit,
         )  # fmt: skip
 
-    def _connect_locally(self, graph, training, anchors, anchor_labels, drawn):
+    def _connect_locally(
+        self, graph: Any, training: Any, anchors: Any, anchor_labels: np.ndarray, drawn: Any
+    ) -> tuple:
         """Costs by distance; the clusters are as large as the rows without a constraint make them.
 
         Free sizes, as in fair k-means, would let clusters vanish that groups do not share.
@@ -407,13 +420,15 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             sizes = _at_least_a_row(mass.sum(axis=1), whole=not training.rows.is_weighted)
             constraint = Constraint(np.outer(sizes, rows.group_sizes) / rows.total)
         assigned = self._labels(training, rows, known, constraint, drawn)
-        self._scorer = costs.with_typical_distance(total / rows.total)
+        self._costs = costs.with_typical_distance(total / rows.total)
         self.converged_, self.n_iter_ = True, 1
         for name in ("multipliers_", "mass_error_", "duality_gap_", "history_"):
             self.__dict__.pop(name, None)
         return constraint, *assigned
 
-    def _reconstruct(self, graph, training, anchors, anchor_labels, drawn):
+    def _reconstruct(
+        self, graph: Any, training: Any, anchors: Any, anchor_labels: np.ndarray, drawn: Any
+    ) -> tuple:
         """Soft labels as convex combinations of the anchors, whose sums meet the targets."""
         n_clusters = int(anchor_labels.max()) + 1
         problem = graph.problem(anchors.points, anchor_labels, n_clusters, training.length)
@@ -423,7 +438,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         constraint = self._constraint(training, summary)
         if constraint.is_population:
             constraint = Constraint(fairness_targets("population", summary))
-        targets = constraint.targets
+        targets: Any = constraint.targets
         if constraint.rule is not None:
             targets = nearest_targets(constraint.rule, problem, rows)
         exact = graph.solver == "newton"
@@ -437,41 +452,41 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             allowed = (targets > 0) | (targets.sum(axis=0) == 0)
             multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
         soft_labels = result.pop_soft_labels()
-        known = rows, SoftLabels(problem, multipliers, allowed)
+        known: Any = (rows, SoftLabels(problem, multipliers, allowed))
         if soft_labels is not None:
             known = rows.with_features(-soft_labels), KnownCosts(n_clusters)
         elif not training.in_chunks:
             known = with_known_costs(*known)
         assigned = self._labels(training, rows, known, constraint, drawn)
-        self._scorer = SoftLabels(
+        self._costs = SoftLabels(
             problem, training.groups.to_public(multipliers), training.groups.to_public(allowed)
         )
         length, unit = training.length, training.unit
-        self.multipliers_ = self._scorer.multipliers / length / length
+        self.multipliers_ = self._costs.multipliers / length / length
         self.mass_error_ = result.mass_error * unit
         self.duality_gap_ = result.duality_gap * unit / length / length
         self.history_ = result.history_in_units_of(length, unit)
         self.converged_, self.n_iter_ = result.converged, result.n_iter
         return constraint, *assigned
 
-    def _labels(self, training, rows, known, constraint, drawn):
+    def _labels(self, training: Any, rows: Any, known: Any, constraint: Any, drawn: Any) -> tuple:
         """The cheapest labels under the constraint, or each row's own cheapest cluster.
 
         ``known`` has the same rows, and their costs.
         """
-        costs = known[1]
+        known_rows, costs = known
         if self.assignment == "argmax":
             targets = constraint.targets
             closed = np.where(constraint.allowed_cells(*targets.shape), 0.0, np.inf)
-            labels = cheapest_clusters(*known, closed)
+            labels = cheapest_clusters(known_rows, costs, closed)
             return Unassigned(targets), rows.spread(labels, {})
         if training.in_chunks:
             sample = training.samples(costs.n_clusters, drawn)[-1]
-            return assign(*known, constraint, sample=sample), None
-        assigned = assign(*known, constraint)
+            return assign(known_rows, costs, constraint, sample=sample), None
+        assigned = assign(known_rows, costs, constraint)
         return assigned, rows.spread(*assigned.transported.memory_labels())
 
-    def _store_centers(self, training, assigned, labels):
+    def _store_centers(self, training: Any, assigned: Any, labels: np.ndarray) -> None:
         """Means of the clusters, and the squared distances of the rows to them."""
         n_clusters, rows, length = len(assigned.targets), training.rows, training.length
         # A cluster without rows has the mean of its anchors.
@@ -490,7 +505,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self.inertia_ = max(float(cost), 0.0) * training.unit / length / length
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
 
-    def _warn_about_small_clusters(self):
+    def _warn_about_small_clusters(self) -> None:
         sizes = self.counts_.sum(axis=1)
         small = sizes < sizes.sum() * min(SMALL_SHARE, SMALL_PART / len(sizes))
         if small.any():
@@ -503,7 +518,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
                 stacklevel=users_stacklevel(),
             )
 
-    def predict_proba(self, X, *, sensitive_features=None):
+    def predict_proba(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
         """Soft labels of new rows.
 
         In the local graph, the projection of ``-(costs - prices) / 2 alpha`` onto the simplex,
@@ -524,9 +539,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             Rows on the simplex.
         """
         rows, prices = self._new_rows(X, sensitive_features)
-        return self._scorer_for(prices).soft_labels(rows, prices)
+        return self._costs_for(prices).soft_labels(rows, prices)
 
-    def transform(self, X, *, sensitive_features=None):
+    def transform(self, X: Table, *, sensitive_features: Table | None = None) -> Any:
         """Weights of new rows on the anchors.
 
         Sums of the weights over a cluster's anchors are soft labels of the graph and may
@@ -545,10 +560,17 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             Rows on the simplex; a data frame of dense columns after ``set_output("pandas")``.
         """
         rows, prices = self._new_rows(X, sensitive_features)
-        Z = self._scorer_for(prices).anchor_weights(rows, prices)
+        Z = self._costs_for(prices).anchor_weights(rows, prices)
         return Z.toarray() if wants_frame(self) else Z
 
-    def fit_transform(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def fit_transform(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> Any:
         """Fit, and return the anchor weights of the same rows; see `fit` and `transform`.
 
         Parameters
@@ -571,44 +593,44 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         return self.transform(X, sensitive_features=sensitive_features)
 
     @with_one_blas_thread  # as in fit: the last bits of a product may depend on their number
-    def _restore_costs(self, parts):
+    def _restore_costs(self, parts: Any) -> None:
         """Set the costs that a model file has stored in parts."""
         labels, n_clusters, length = self.anchor_labels_, len(self.counts_), self._length
         self.anchors_, self._n_features_out = parts["anchors"] / length, len(parts["anchors"])
         if "alpha" not in parts:
-            self._scorer = LocalCosts(anchor_labels=labels, n_clusters=n_clusters, **parts)
+            self._costs = LocalCosts(anchor_labels=labels, n_clusters=n_clusters, **parts)
             return
         problem = AnchorGraphProblem(
             parts["anchors"], labels, n_clusters, parts["alpha"], announce=False
         )
-        self._scorer = SoftLabels(problem, parts["multipliers"], parts["allowed_cells"])
+        self._costs = SoftLabels(problem, parts["multipliers"], parts["allowed_cells"])
         self.multipliers_ = parts["multipliers"] / length / length
 
-    def _scorer_for(self, prices):
-        """The scorer, with multipliers for codes that fit has not seen."""
-        scorer = self._scorer
+    def _costs_for(self, prices: np.ndarray) -> Any:
+        """The costs, with multipliers for codes that fit has not seen."""
+        costs = self._costs
         extra = prices.shape[1] - len(self.groups_)
-        if extra == 0 or isinstance(scorer, LocalCosts):
-            return scorer
+        if extra == 0 or isinstance(costs, LocalCosts):
+            return costs
         # Those of excluded cells are as large as need be, and would exclude all.
-        average = self._average(scorer.multipliers, scorer.allowed_cells, 0.0)[:, None]
+        average = self._average(costs.multipliers, costs.allowed_cells, 0.0)[:, None]
         return SoftLabels(
-            scorer.problem,
-            np.column_stack([scorer.multipliers, *[average] * extra]),
+            costs.problem,
+            np.column_stack([costs.multipliers, *[average] * extra]),
             np.column_stack(
-                [scorer.allowed_cells, *[scorer.allowed_cells.any(axis=1)[:, None]] * extra]
+                [costs.allowed_cells, *[costs.allowed_cells.any(axis=1)[:, None]] * extra]
             ),
         )
 
 
-def _at_least_a_row(sizes, *, whole):
+def _at_least_a_row(sizes: np.ndarray, *, whole: bool) -> np.ndarray:
     """Sizes of clusters as whole numbers, none empty; weights stay as they are."""
     if not whole:
         return sizes
     return largest_remainder(raise_small_sizes(sizes, 1.0), round(sizes.sum())).astype(np.float64)
 
 
-def _cluster_means(points, labels, n_clusters):
+def _cluster_means(points: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
     sums = np.zeros((n_clusters, points.shape[1]))
     np.add.at(sums, labels, points)
     return sums / np.bincount(labels, minlength=n_clusters)[:, None]

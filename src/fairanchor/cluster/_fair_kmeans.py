@@ -2,6 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
@@ -12,20 +13,23 @@ from sklearn.utils.validation import check_array
 from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
 from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
+from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._base import fill_empty_clusters, warn_about_small_groups
 from fairanchor.cluster._fair_lloyd import (
     CenterCosts,
     FairLloyd,
+    LloydResult,
     Start,
     cost_of,
     means_of,
     plain_lloyd,
     sums_in_chunks,
 )
-from fairanchor.cluster._large_scale import LargeScaleClusterer
-from fairanchor.constraints._constraint import check_request, constraint_of
+from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
+from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
+from fairanchor.rows import MemoryRows
 
 # Rows from which seeds are drawn: at least, and for each cluster.
 SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
@@ -183,21 +187,21 @@ default="population"
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        init="k-means",
-        n_init="auto",
-        max_iter=100,
-        tol=1e-4,
-        fairness="population",
-        tolerance=0.0,
-        attributes="intersection",
-        min_cluster_size=None,
-        missing_groups="error",
-        unknown_groups="error",
-        n_jobs=None,
-        random_state=None,
-    ):
+        init: Any = "k-means",
+        n_init: int | str = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        fairness: Any = "population",
+        tolerance: float = 0.0,
+        attributes: str = "intersection",
+        min_cluster_size: float | None = None,
+        missing_groups: str = "error",
+        unknown_groups: str = "error",
+        n_jobs: int | None = None,
+        random_state: Seed | None = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.init = init
         self.n_init = n_init
@@ -214,7 +218,14 @@ default="population"
 
     @fit_context(prefer_skip_nested_validation=True)
     @with_one_blas_thread
-    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def fit(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> Self:
         """Cluster the rows.
 
         Parameters
@@ -236,11 +247,17 @@ default="population"
         self : object
             The fitted estimator.
         """
-        self._fit(X, sensitive_features, sample_weight)
+        self._fit_rows(X, sensitive_features, sample_weight)
         return self
 
     @with_one_blas_thread
-    def _fit_after(self, before, X, sensitive_features, sample_weight=None):
+    def _fit_after(
+        self,
+        before: LloydResult | None,
+        X: Table,
+        sensitive_features: Table,
+        sample_weight: Weights | None = None,
+    ) -> tuple[LloydResult, bool]:
         """`fit` that may go on from where another fit of the same rows ended.
 
         Parameters
@@ -258,14 +275,20 @@ default="population"
             Whether going on was better than a fresh start.
         """
         self._validate_params()
-        return self._fit(X, sensitive_features, sample_weight, before)
+        return self._fit_rows(X, sensitive_features, sample_weight, before)
 
-    def _restore_costs(self, parts):
+    def _restore_costs(self, parts: dict[str, Any]) -> None:
         """Set the costs that a model file has stored in parts."""
-        self._scorer = CenterCosts(parts["centers"])
+        self._costs = CenterCosts(parts["centers"])
         self.cluster_centers_ = parts["centers"] / self._length
 
-    def _fit(self, X, sensitive_features, sample_weight, before=None):
+    def _fit_rows(
+        self,
+        X: Table,
+        sensitive_features: Table,
+        sample_weight: Weights,
+        before: LloydResult | None = None,
+    ) -> tuple[LloydResult, bool]:
         check_request(self.fairness, self.tolerance, self.min_cluster_size)
         needs_memory = self._attributes_in_words()
         if before is not None:
@@ -294,7 +317,7 @@ default="population"
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )
-        self._scorer = CenterCosts(best.centers)
+        self._costs = CenterCosts(best.centers)
         unit = training.unit / training.length**2
         self.cluster_centers_ = best.centers / training.length
         # The cost of rows that are their own centres can be a zero with a sign.
@@ -306,7 +329,7 @@ default="population"
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
         return best, is_warm
 
-    def _best_fit(self, training, lloyd):
+    def _best_fit(self, training: TrainingRows, lloyd: FairLloyd) -> LloydResult:
         """The cheapest fair fit of all starts.
 
         Starts are compared, and come near, on samples, where steps are cheap.
@@ -337,7 +360,7 @@ default="population"
         results = [lloyd.follow(training.distinct, start, sample) for start in starts]
         return cheapest_different(results, 1)[0]
 
-    def _starts(self, training, sample):
+    def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
         """Centres to start from, the best first.
 
         Parameters
@@ -354,7 +377,7 @@ default="population"
             return [self._given_start(training)]
         n_clusters, random_state = self.n_clusters, check_random_state(self.random_state)
         rows = sample if training.in_chunks else training.rows
-        n_fits = 1 if self.n_init == "auto" else self.n_init
+        n_fits = 1 if self.n_init == "auto" else int(self.n_init)
         if self.init == "random":
             shares = rows.weights / rows.total
             if np.count_nonzero(shares) < n_clusters:
@@ -372,8 +395,10 @@ default="population"
             _by_clusters(FINALISTS, n_clusters),
         )
         seeds = _seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
-        options = {"max_iter": self.max_iter, "tol": self.tol}
-        plain = [Start(*plain_lloyd(sample, centers, **options)) for centers in seeds]
+        plain = [
+            Start(*plain_lloyd(sample, centers, max_iter=self.max_iter, tol=self.tol))
+            for centers in seeds
+        ]
         if self.n_init != "auto":
             return [start.centers for start in cheapest_different(plain, n_fits)]
         # Runs that ended in the same clusters stopped at costs that differ a little.
@@ -381,7 +406,7 @@ default="population"
         most = WORTH_A_TRY * finalists[0].cost
         return [start.centers for start in finalists if start.cost <= most]
 
-    def _given_start(self, training):
+    def _given_start(self, training: TrainingRows) -> np.ndarray:
         """Centres that the user gave, directly, by labels, or by a fitted estimator."""
         rows, expected = training.rows, (self.n_clusters, training.rows.n_features)
         given = getattr(self.init, "cluster_centers_", self.init)
@@ -411,7 +436,9 @@ default="population"
             )
         return centers * training.length
 
-    def _labels(self, training, best, constraint):
+    def _labels(
+        self, training: TrainingRows, best: LloydResult, constraint: Constraint
+    ) -> tuple[np.ndarray | None, float]:
         """Labels of all rows and their cost; empty clusters get a row each, with a warning."""
         if training.in_chunks:
             return None, best.cost
@@ -435,7 +462,7 @@ default="population"
         return labels, cost_of(rows, labels, best.centers)
 
 
-def _seeds(rows, n_clusters, random_state, n_seeds):
+def _seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
     """Centres by k-means++, so often."""
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
@@ -447,12 +474,12 @@ def _seeds(rows, n_clusters, random_state, n_seeds):
     ]
 
 
-def _by_clusters(numbers, n_clusters):
+def _by_clusters(numbers: dict[int, int], n_clusters: int) -> int:
     """The number for so many clusters; 1 for more than any that is listed."""
     return next((number for most, number in numbers.items() if n_clusters <= most), 1)
 
 
-def _competing_sample(rows, n_rows):
+def _competing_sample(rows: Any, n_rows: int) -> list[MemoryRows]:
     """Some rows of each group, with the weight of all of it, to compare starts on; or none."""
     if rows.n_rows <= 2 * n_rows:
         return []
@@ -466,13 +493,13 @@ def _competing_sample(rows, n_rows):
     return [rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))]
 
 
-def cheapest_different(candidates, at_most, same=1e-9):
+def cheapest_different(candidates: Any, at_most: int, same: float = 1e-9) -> list:
     """The cheapest candidates, one of each cost.
 
     Starts that converge to the same clusters number them differently, and rounding errors, hence
     the units of the data, must not decide between them: of equal costs the first one counts.
     """
-    levels = []  # of equal cost: the cost, and the first candidate that has it
+    levels: list = []  # of equal cost: the cost, and the first candidate that has it
     for k in sorted(range(len(candidates)), key=lambda k: candidates[k].cost):
         cost = candidates[k].cost
         if levels and cost <= levels[-1][0] * (1 + same):
@@ -482,7 +509,7 @@ def cheapest_different(candidates, at_most, same=1e-9):
     return [candidates[k] for _, k in levels[:at_most]]
 
 
-def _why_empty(rows, n_clusters, targets):
+def _why_empty(rows: Any, n_clusters: int, targets: np.ndarray) -> str:
     """Why clusters that should have had so much of each group got no row."""
     n_distinct = len(np.unique(rows.X, axis=0))
     if n_distinct < n_clusters:

@@ -5,14 +5,17 @@ the constraint for the given centres, and moves the centres to the means. Labels
 the end, where one exact assignment belongs to the last centres.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from fairanchor._kernels import _centers as kernels
 from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
-from fairanchor.rows import ChunkedRows
+from fairanchor.constraints import Constraint
+from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._memory import added
 from fairanchor.rows._sums import label_cost, label_sums, shared_sums
 
@@ -30,25 +33,25 @@ class CenterCosts:
     takes_long = False
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         return len(self.centers)
 
     @property
-    def is_product(self):
+    def is_product(self) -> bool:
         """Whether costs come from a matrix product."""
         return len(self.centers) >= PRODUCT_CLUSTERS
 
     @property
-    def rows_at_a_time(self):
+    def rows_at_a_time(self) -> int:
         """Rows that fit in a cache."""
         return max(64, NUMBERS_AT_A_TIME // max(self.centers.shape))
 
     @property
-    def key(self):
+    def key(self) -> bytes:
         """Identifies these costs."""
         return self.centers.tobytes()
 
-    def write(self, block, out):
+    def write(self, block: Block, out: np.ndarray) -> None:
         """Write the costs of a block."""
         if not self.is_product:
             kernels.squared_distances(block.X, self.centers, out)
@@ -61,7 +64,7 @@ class CenterCosts:
         np.matmul(rows, factor, out=out)
         np.maximum(out, 0.0, out=out)
 
-    def _factor(self):
+    def _factor(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the centres, and what rows from there, 1 and their square are multiplied by."""
         middle = self.centers.mean(axis=0)
         centers = self.centers - middle
@@ -101,7 +104,7 @@ class LloydResult:
     cost_path: list = field(default_factory=list)
 
     @property
-    def cost(self):
+    def cost(self) -> float:
         return self.assignment.cost
 
 
@@ -120,17 +123,17 @@ class FairLloyd:
         Least weight of a cluster, where clusters mirror the population.
     """
 
-    constraint: object
+    constraint: Constraint
     max_iter: int
     tol: float
     min_size: float
 
-    def settle(self, sample, at, max_iter=None):
+    def settle(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
         """Where the steps converge on a sample, or come to in so many steps."""
         lloyd = self if max_iter is None else replace(self, max_iter=max_iter)
         return lloyd._iterate(sample, at)[0]
 
-    def follow(self, rows, at, sample=None):
+    def follow(self, rows: Any, at: Start, sample: Any = None) -> LloydResult:
         """`LloydResult` of all rows.
 
         Parameters
@@ -160,7 +163,9 @@ class FairLloyd:
                 break
         return LloydResult(centers, found, max(n_iter, 1), converged, path)
 
-    def _iterate(self, rows, at, sample=None):
+    def _iterate(
+        self, rows: Any, at: Start, sample: Any = None
+    ) -> tuple[Start, list[float], int, bool]:
         """Steps with shared rows: best centres, costs, number of moves, whether it converged."""
         centers, multipliers = at.centers, at.multipliers
         gaps = typical_gaps(rows if sample is None else sample, CenterCosts(centers))
@@ -182,8 +187,16 @@ class FairLloyd:
             centers = means
         return best, path, n_moves, converged
 
-    def _dual(self, rows, centers, multipliers, sample, gaps):
-        costs, options = CenterCosts(centers), {"gaps": gaps, "rough": True}
+    def _dual(
+        self,
+        rows: Any,
+        centers: np.ndarray,
+        multipliers: np.ndarray | None,
+        sample: Any,
+        gaps: tuple[float, float],
+    ) -> Dual:
+        costs = CenterCosts(centers)
+        options: dict[str, Any] = {"gaps": gaps, "rough": True}
         if sample is None:
             constraints = self.constraint.cells(rows.group_sizes, len(centers))
             return solve_dual(rows, costs, constraints, start=multipliers, sums="clear", **options)
@@ -194,20 +207,22 @@ class FairLloyd:
             rows, costs, constraints, start=near.multipliers, sample=sample, sums="all", **options
         )
 
-    def _assign(self, rows, centers, multipliers, sample=None):
+    def _assign(
+        self, rows: Any, centers: np.ndarray, multipliers: np.ndarray | None, sample: Any = None
+    ) -> Assignment:
         return assign(
             rows, CenterCosts(centers), self.constraint, start=multipliers, sample=sample,
             min_size=self.min_size,
         )  # fmt: skip
 
-    def _misses_more(self, one, other):
+    def _misses_more(self, one: Assignment, other: Assignment) -> bool:
         rule = self.constraint.rule
         if rule is None:
             return False
         return max(rule.violations(one.totals)) > max(rule.violations(other.totals))
 
 
-def is_settled(sizes, moves, cost, tol):
+def is_settled(sizes: np.ndarray, moves: np.ndarray, cost: float, tol: float) -> bool:
     """Whether the last move of the centres lowers the cost by less than half of ``tol`` of it.
 
     The next assignment lowers it by about as much again: too little to be worth a sweep.
@@ -215,14 +230,14 @@ def is_settled(sizes, moves, cost, tol):
     return float(sizes @ (moves**2).sum(axis=1)) <= 0.5 * tol * cost
 
 
-def _means(rows, step: Dual, centers):
+def _means(rows: Any, step: Dual, centers: np.ndarray) -> np.ndarray:
     """Means of the clusters between which rows are shared."""
     swept = step.swept
     if swept.labels is None:  # rows in chunks are summed up at their cheapest cluster
         return _divide(swept.sums, swept.mass(swept.prices).sum(axis=1), centers)
     band = swept.band
     weights = step.shares * np.repeat(band.weights, np.diff(band.first))
-    sums = swept.sums.copy()
+    sums = np.array(swept.sums)
     for start in range(0, len(swept.rows), rows.block_rows):  # the band can have most rows
         chosen = swept.rows[start : start + rows.block_rows]
         first = band.first[start : start + len(chosen) + 1]
@@ -233,7 +248,9 @@ def _means(rows, step: Dual, centers):
     return _divide(sums, step.mass.sum(axis=1), centers)
 
 
-def plain_lloyd(rows, centers, *, max_iter, tol):
+def plain_lloyd(
+    rows: Any, centers: np.ndarray, *, max_iter: int, tol: float
+) -> tuple[np.ndarray, float]:
     """Lloyd's algorithm without fairness; returns the centres and the last cost seen."""
     last_cost = np.inf
     for _ in range(max_iter):
@@ -251,7 +268,7 @@ class _PlainStep:
 
     costs: CenterCosts
 
-    def __call__(self, block):
+    def __call__(self, block: Any) -> tuple:
         centers = self.costs.centers
         if not self.costs.is_product:
             sums, totals = np.zeros(centers.shape), np.zeros(len(centers))
@@ -265,15 +282,19 @@ class _PlainStep:
         return *label_sums(block.X, block.weights, labels, len(centers)), np.array([cost])
 
 
-def means_of(rows, labels, centers, split=None):
+def means_of(
+    rows: Any, labels: np.ndarray, centers: np.ndarray, split: dict | None = None
+) -> np.ndarray:
     """Means of the clusters; one without weight keeps its centre."""
     return _divide(*cluster_sums(rows, labels, len(centers), split), centers)
 
 
-def cluster_sums(rows, labels, n_clusters, split=None):
+def cluster_sums(
+    rows: Any, labels: np.ndarray, n_clusters: int, split: dict | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Sum of the rows of each cluster, and their weight."""
 
-    def add(block):
+    def add(block: Any) -> tuple:
         own = labels[block.start : block.stop]
         return label_sums(block.X, block.weights, own, n_clusters)
 
@@ -284,10 +305,10 @@ def cluster_sums(rows, labels, n_clusters, split=None):
     return sums, totals
 
 
-def cost_of(rows, labels, centers, split=None):
+def cost_of(rows: Any, labels: np.ndarray, centers: np.ndarray, split: dict | None = None) -> float:
     """Squared distances of the rows to their cluster's centre, summed with their weights."""
 
-    def add(block):
+    def add(block: Any) -> tuple:
         own = labels[block.start : block.stop]
         return (np.array([label_cost(block.X, block.weights, own, centers)]),)
 
@@ -307,14 +328,16 @@ class SumsOfChunk:
     n_clusters: int
     points: np.ndarray | None = None
 
-    def __call__(self, chunk, labels):
+    def __call__(self, chunk: Any, labels: Any) -> tuple:
         labels = labels(chunk) if callable(labels) else labels
         sums, totals = cluster_sums(chunk.rows, labels, self.n_clusters)
         squares = 0.0 if self.points is None else cost_of(chunk.rows, labels, self.points)
         return sums, totals, np.array([squares])
 
 
-def sums_in_chunks(rows, labels, n_clusters, points=None):
+def sums_in_chunks(
+    rows: Any, labels: Any, n_clusters: int, points: np.ndarray | None = None
+) -> tuple:
     """Sums, numbers and squares of all chunks together, as in `SumsOfChunk`.
 
     Parameters
@@ -326,7 +349,7 @@ def sums_in_chunks(rows, labels, n_clusters, points=None):
     return rows.each("means", SumsOfChunk(n_clusters, points), labels, combine=added)
 
 
-def _moves(rows, labels, split):
+def _moves(rows: Any, labels: np.ndarray, split: dict | None) -> Iterator[tuple]:
     """What split rows weigh elsewhere than at their label: (row, cluster, change) each."""
     for row, parts in (split or {}).items():
         yield row, labels[row], -rows.weights[row]
@@ -334,7 +357,7 @@ def _moves(rows, labels, split):
             yield row, cluster, weight
 
 
-def _divide(sums, totals, centers):
+def _divide(sums: Any, totals: np.ndarray, centers: np.ndarray) -> np.ndarray:
     used = totals > 0
     moved = centers.copy()
     moved[used] = sums[used] / totals[used, None]

@@ -4,14 +4,17 @@ Both end in one assignment. A row's label follows from its costs in the clusters
 price per cluster and group, so the fitted model labels new rows and fits in a small file.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
+from fairanchor._utils._typing import Path, Table, Weights
 from fairanchor.assignment._sweep import cheapest_clusters
 from fairanchor.cluster._base import (
     AttributeReport,
@@ -62,7 +65,7 @@ class TrainingRows:
         Draws samples of the rows.
     """
 
-    rows: MemoryRows | ChunkedRows
+    rows: Any
     groups: Groups
     attributes: Attributes | None = None
     length: float = 1.0
@@ -71,16 +74,16 @@ class TrainingRows:
     sampler: Sampler = Sampler()
 
     @property
-    def in_chunks(self):
+    def in_chunks(self) -> bool:
         """Whether rows are swept chunk by chunk."""
         return isinstance(self.rows, ChunkedRows)
 
     @cached_property
-    def distinct(self):
+    def distinct(self) -> Any:
         """The same rows with equal ones merged."""
         return self.rows.merged()
 
-    def draw(self, n_clusters, least_per_group=0):
+    def draw(self, n_clusters: int, least_per_group: Any = 0) -> Any:
         """Of rows in chunks, those from which samples and anchors are taken; else None."""
         if not self.in_chunks:
             return None
@@ -89,7 +92,7 @@ class TrainingRows:
             self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group
         )
 
-    def samples(self, n_clusters, drawn=None):
+    def samples(self, n_clusters: int, drawn: Any = None) -> Any:
         """Weighted samples, from small to large; none of a small table."""
         if drawn is not None:
             return self.sampler.samples_of_drawn(self.rows, drawn, least_rows=50 * n_clusters)
@@ -99,10 +102,11 @@ class TrainingRows:
 class LargeScaleClusterer(FairClusterer):
     """Base of the estimators for rows of any size.
 
-    A subclass sets in ``fit``: ``_scorer``, which writes the costs of rows in the clusters,
+    A subclass sets in ``fit``: ``_costs``, which writes the costs of rows in the clusters,
     ``cluster_centers_``, and calls `_store_assignment`.
     """
 
+    _costs: Any
     #: Whether rows of float32 stay as they are; distances are float64 in any case.
     _keeps_float32 = False
     #: Rows of a chunk, and sizes of samples: fixed, since labels may depend on them.
@@ -112,7 +116,14 @@ class LargeScaleClusterer(FairClusterer):
     __metadata_request__predict = {"sensitive_features": True}
     __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
 
-    def fit_predict(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def fit_predict(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> np.ndarray:
         """Fit and return the labels of all rows, also of rows that are not in memory.
 
         Parameters
@@ -134,7 +145,7 @@ class LargeScaleClusterer(FairClusterer):
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
         return self.labels_ if self._chunked is None else np.concatenate(list(self._chunked))
 
-    def predict(self, X, *, sensitive_features=None):
+    def predict(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
         """Label new rows by the model's costs and the prices of their groups.
 
         On the training rows this gives ``labels_``, ties excepted (and, with unequal weights,
@@ -157,7 +168,14 @@ class LargeScaleClusterer(FairClusterer):
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
 
-    def score(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+    def score(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> float:
         """Minus the k-means cost of the rows under `predict`.
 
         Of several tolerances, a search by this score prefers the loosest; with
@@ -186,7 +204,7 @@ class LargeScaleClusterer(FairClusterer):
         cost = cost_of(rows, labels, self.cluster_centers_ * self._length)
         return -cost / self._length / self._length
 
-    def save(self, path, *, force=False):
+    def save(self, path: Path, *, force: bool = False) -> None:
         """Write the fitted model to a file, whole or not at all; see `load_model`.
 
         Parameters
@@ -198,7 +216,7 @@ class LargeScaleClusterer(FairClusterer):
         """
         save_model(self, path, force=force)
 
-    def write_labels(self, path, *, force=False):
+    def write_labels(self, path: Path, *, force: bool = False) -> None:
         """Write the labels of the rows that `fit` read from a dataset or a Dask collection.
 
         The result is a directory of Parquet files with the names and the row order of the
@@ -214,7 +232,7 @@ class LargeScaleClusterer(FairClusterer):
         """
         self._chunked_labels().write(path, force=force)
 
-    def iter_labels(self):
+    def iter_labels(self) -> Iterator[np.ndarray]:
         """Labels of the rows that `fit` read from a dataset or a Dask collection.
 
         Yields
@@ -224,14 +242,14 @@ class LargeScaleClusterer(FairClusterer):
         """
         yield from self._chunked_labels()
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "_scorer")
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_costs")
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict:
         # Rows in files or on a cluster, its client above all, cannot be stored.
         return super().__getstate__() | {"_chunked": None}
 
-    def _chunked_labels(self):
+    def _chunked_labels(self) -> Any:
         check_is_fitted(self)
         chunked = self.__dict__.get("_chunked")
         if chunked is None:
@@ -248,7 +266,7 @@ class LargeScaleClusterer(FairClusterer):
 
     # Rows.
 
-    def _bounds_in_words(self):
+    def _bounds_in_words(self) -> str | None:
         """The parameter that asks for bounds, or None."""
         if is_bounds(self.fairness):
             return f"fairness={self.fairness!r}"
@@ -260,11 +278,18 @@ class LargeScaleClusterer(FairClusterer):
             return f"min_cluster_size={self.min_cluster_size}"
         return None
 
-    def _attributes_in_words(self):
+    def _attributes_in_words(self) -> str | None:
         """The parameter that asks for attributes each by itself, or None."""
         return "attributes='separate'" if self.attributes == "separate" else None
 
-    def _open_rows(self, X, sensitive_features, sample_weight, *, needs_memory=None):
+    def _open_rows(
+        self,
+        X: Table,
+        sensitive_features: Table,
+        sample_weight: Weights,
+        *,
+        needs_memory: str | None = None,
+    ) -> TrainingRows:
         """`TrainingRows` of what the user gave.
 
         Parameters
@@ -297,18 +322,28 @@ class LargeScaleClusterer(FairClusterer):
         attributes = None
         if self.attributes == "separate":
             attributes = Attributes.of(sensitive_features, groups)
-        weights, unit = check_weights(sample_weight, X), 1.0
+        weights: Any = check_weights(sample_weight, X)
+        unit = 1.0
         length = power_of_two_scale(X)
         X = X if length == 1.0 else X * length
         if weights is not None and np.ptp(weights) == 0.0:
             # Equal weights are counts in another unit, and counts can be met exactly.
-            weights, unit = None, float(weights[0])
-        rows = MemoryRows(X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs)
+            unit, weights = float(weights[0]), None
+        rows: Any = MemoryRows(
+            X, groups.codes, groups.n_groups, weights=weights, n_jobs=self.n_jobs
+        )
         if needs_memory is None and weights is None and rows.n_rows > self._chunk_rows:
             rows = MemoryChunks(rows, self._chunk_rows)
         return TrainingRows(rows, groups, attributes, length, unit, titles, self._sampler)
 
-    def _open_chunks(self, source, sensitive_features, sample_weight, titles, needs_memory):
+    def _open_chunks(
+        self,
+        source: Any,
+        sensitive_features: Table,
+        sample_weight: Weights,
+        titles: Any,
+        needs_memory: str | None,
+    ) -> TrainingRows:
         """Rows of a dataset or of a Dask collection, a chunk at a time."""
         if sample_weight is not None:
             needs_memory = "sample_weight"
@@ -330,14 +365,14 @@ class LargeScaleClusterer(FairClusterer):
             opened.rows, opened.groups, None, opened.scale, titles=titles, sampler=self._sampler
         )
 
-    def _checkpoint_of(self, source):
+    def _checkpoint_of(self, source: Any) -> Any:
         """Where the run's checkpoint is kept, if one is wanted."""
         if source.checkpoint is None:
             return None
         run = identity_of_run(self.get_params(deep=False), source.fingerprint(), self._chunk_rows)
         return source.checkpoint(run)
 
-    def _new_rows(self, X, sensitive_features):
+    def _new_rows(self, X: Table, sensitive_features: Table) -> tuple[MemoryRows, np.ndarray]:
         """New rows in the fitted scale, and prices with a column for each of their codes."""
         check_is_fitted(self)
         if kind_of(X) is not None:
@@ -364,23 +399,31 @@ class LargeScaleClusterer(FairClusterer):
         X = X if self._length == 1.0 else X * self._length
         return MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
 
-    def _average(self, table, allowed, default):
+    def _average(self, table: np.ndarray, allowed: np.ndarray, default: float) -> np.ndarray:
         """Mean of each row over the groups that may use the cell, by their shares."""
         shares = allowed * self._group_shares
         totals = shares.sum(axis=1)
         sums = (shares * table).sum(axis=1)
         return np.divide(sums, totals, out=np.full(len(totals), default), where=totals > 0)
 
-    def _labels_of(self, rows, prices):
-        return cheapest_clusters(rows, self._scorer_for(prices), -prices)
+    def _labels_of(self, rows: Any, prices: np.ndarray) -> np.ndarray:
+        return cheapest_clusters(rows, self._costs_for(prices), -prices)
 
-    def _scorer_for(self, prices):
-        """The scorer of rows with one code for each column of prices."""
-        return self._scorer
+    def _costs_for(self, prices: np.ndarray) -> Any:
+        """Costs of rows with one code for each column of prices."""
+        return self._costs
 
     # Attributes after a fit.
 
-    def _store_assignment(self, training, assigned, labels, constraint, *, squared=True):
+    def _store_assignment(
+        self,
+        training: Any,
+        assigned: Any,
+        labels: np.ndarray | None,
+        constraint: Any,
+        *,
+        squared: bool = True,
+    ) -> None:
         """Attributes of the labels, in the user's units and with the groups in public order.
 
         Parameters
@@ -399,7 +442,7 @@ class LargeScaleClusterer(FairClusterer):
         for name in ("labels_", "preprocessing_"):
             self.__dict__.pop(name, None)
         self.groups_ = groups.public_names
-        if not training.in_chunks:
+        if labels is not None:
             weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
             self._store_labels(labels, groups, weights, len(assigned.prices))
         else:
@@ -424,7 +467,7 @@ class LargeScaleClusterer(FairClusterer):
         store_sensitive_names(self, training.titles)
         self._store_violations(training, assigned, constraint)
 
-    def _store_violations(self, training, assigned, constraint):
+    def _store_violations(self, training: Any, assigned: Any, constraint: Any) -> None:
         """By how much the constraint is missed, in all and by attribute."""
         rows, groups, unit = training.rows, training.groups, training.unit
         self._public_bounds = public_bounds(constraint.rule, groups, unit)
@@ -451,6 +494,6 @@ class LargeScaleClusterer(FairClusterer):
             report.warn_if_missed()
 
 
-def _allowed(upper):
+def _allowed(upper: Any) -> np.ndarray:
     """Cells with a positive bound; a group without weight has none, and may be anywhere."""
     return (upper > 0.0) | ~(upper > 0.0).any(axis=0)

@@ -6,9 +6,10 @@ column by itself: nothing but the rule has to know the difference. `CellConstrai
 bounds as a linear system on the table of clusters x joint groups, which the engine takes.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -38,7 +39,9 @@ class ShareBounds:
     greatest: np.ndarray
 
     @classmethod
-    def of_shares(cls, lower, upper, n_clusters, *, least=0.0, greatest=np.inf):
+    def of_shares(
+        cls, lower: Any, upper: Any, n_clusters: int, *, least: Any = 0.0, greatest: Any = np.inf
+    ) -> Self:
         """From shares per group, or per cluster and group, and sizes for all or each cluster."""
         shape = (n_clusters, np.shape(lower)[-1])
         return cls(
@@ -49,7 +52,15 @@ class ShareBounds:
         )
 
     @classmethod
-    def proportional(cls, group_sizes, n_clusters, tolerance, *, least=0.0, greatest=np.inf):
+    def proportional(
+        cls,
+        group_sizes: np.ndarray,
+        n_clusters: int,
+        tolerance: float,
+        *,
+        least: Any = 0.0,
+        greatest: Any = np.inf,
+    ) -> Self:
         """Shares in ``[(1 - tolerance) pi_r, pi_r / (1 - tolerance)]``, pi_r those of the data."""
         check_tolerance(tolerance)
         shares = np.asarray(group_sizes, dtype=np.float64) / np.sum(group_sizes)
@@ -60,15 +71,15 @@ class ShareBounds:
         return cls.of_shares(lower, upper, n_clusters, least=least, greatest=greatest)
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         return len(self.least)
 
     @property
-    def is_equal(self):
+    def is_equal(self) -> np.ndarray:
         """Cells whose share is fixed."""
         return self.upper - self.lower <= SAME_SHARE
 
-    def in_whole_rows(self):
+    def in_whole_rows(self) -> Self:
         """The same bounds with sizes that are whole numbers."""
         return replace(
             self,
@@ -76,7 +87,7 @@ class ShareBounds:
             greatest=np.floor(self.greatest + ROUNDING_ERROR),
         )
 
-    def violation(self, counts):
+    def violation(self, counts: np.ndarray) -> float:
         """By how many rows (or how much weight) the worst cell or cluster misses its bounds."""
         counts = np.asarray(counts, dtype=np.float64)
         sizes = counts.sum(axis=1)
@@ -88,7 +99,7 @@ class ShareBounds:
         return worst if worst > ROUNDING_ERROR * max(1.0, sizes.max()) else 0.0
 
 
-def check_tolerance(tolerance):
+def check_tolerance(tolerance: Any) -> None:
     """Refuse what is not a number in [0, 1]."""
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)):
         raise TypeError(f"tolerance={tolerance!r} should be a number between 0 and 1.")
@@ -137,7 +148,7 @@ class CellConstraints:
     shape: tuple
 
     @classmethod
-    def of_table(cls, table):
+    def of_table(cls, table: np.ndarray) -> Self:
         """Every cell as in a table."""
         table = np.asarray(table, dtype=np.float64)
         cells, nothing = np.arange(table.size), np.empty(0, dtype=np.int64)
@@ -147,15 +158,15 @@ class CellConstraints:
         return cls(of_cells, of_sizes, table.ravel(), is_equal, table.shape)
 
     @property
-    def n_bounds(self):
+    def n_bounds(self) -> int:
         return len(self.right)
 
     @cached_property
-    def for_kernels(self):
+    def for_kernels(self) -> Bounds:
         """The same as plain arrays."""
         return Bounds(*self.of_cells, *self.of_sizes, self.right, self.is_equal)
 
-    def typical_weight(self, cells):
+    def typical_weight(self, cells: np.ndarray) -> np.ndarray:
         """For every bound the weight that it is about, if groups weigh so much in a cluster."""
         n_clusters, n_groups = self.shape
         weights = np.zeros(self.n_bounds)
@@ -166,29 +177,29 @@ class CellConstraints:
         return np.where(is_size, cells.sum(), weights)
 
     @property
-    def matrix(self):
+    def matrix(self) -> Any:
         """Coefficients when sizes are written as sums of cells, as a sparse matrix."""
         n_clusters, n_groups = self.shape
         sums = sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups)), format="csr")
         of_cells = self._sparse(self.of_cells, n_clusters * n_groups)
         return of_cells + self._sparse(self.of_sizes, n_clusters) @ sums
 
-    def _sparse(self, entries, n_places):
+    def _sparse(self, entries: Entries, n_places: int) -> Any:
         bounds, places, values = entries
         return sparse.csr_array((values, (bounds, places)), shape=(self.n_bounds, n_places))
 
-    def size_prices(self, multipliers):
+    def size_prices(self, multipliers: np.ndarray) -> np.ndarray:
         """What bounds add to the prices of all cells of a cluster."""
         return _summed(self.of_sizes, multipliers, self.shape[0])
 
-    def prices(self, multipliers):
+    def prices(self, multipliers: np.ndarray) -> np.ndarray:
         """Prices of the cells."""
         n_clusters, n_groups = self.shape
         of_cells = _summed(self.of_cells, multipliers, n_clusters * n_groups)
         of_sizes = _summed(self.of_sizes, multipliers, n_clusters)
         return of_cells.reshape(self.shape) + of_sizes[:, None]
 
-    def left(self, table):
+    def left(self, table: np.ndarray) -> np.ndarray:
         """What a table leaves of each bound; negative beyond it."""
         taken = np.zeros(self.n_bounds)
         for (bounds, places, values), amounts in (
@@ -198,13 +209,13 @@ class CellConstraints:
             taken += np.bincount(bounds, weights=values * amounts[places], minlength=len(taken))
         return self.right - taken
 
-    def excess(self, table):
+    def excess(self, table: np.ndarray) -> float:
         """By how much the worst bound is missed."""
         beyond = -self.left(table)
         return float(np.where(self.is_equal, np.abs(beyond), beyond).max(initial=0.0))
 
 
-def _summed(entries, multipliers, n_places):
+def _summed(entries: Entries, multipliers: np.ndarray, n_places: int) -> np.ndarray:
     bounds, places, values = entries
     return np.bincount(places, weights=values * multipliers[bounds], minlength=n_places)
 
@@ -227,7 +238,7 @@ class BoundRows:
     sign: np.ndarray
 
     @classmethod
-    def of(cls, bounds, joint=None):
+    def of(cls, bounds: list[ShareBounds], joint: np.ndarray | None = None) -> Self:
         """Bounds of several attributes on the table of clusters × joint groups.
 
         Parameters
@@ -256,7 +267,7 @@ class BoundRows:
         constraints = CellConstraints(of_cells, of_sizes, right, sign == 0, shape)
         return cls(constraints, place, sign)
 
-    def to_tables(self, multipliers, bounds):
+    def to_tables(self, multipliers: np.ndarray, bounds: list[ShareBounds]) -> list[np.ndarray]:
         """Net multipliers as tables: of the sizes, then of each attribute."""
         net = np.where(self.sign == 0, 1, self.sign) * multipliers
         tables = [
@@ -280,12 +291,12 @@ class _Kind:
     values: np.ndarray
 
     @property
-    def place(self):
+    def place(self) -> np.ndarray:
         attributes = np.full(len(self.clusters), self.attribute)
         return np.column_stack([attributes, self.clusters, self.groups])
 
 
-def _share_kinds(bounds, attribute):
+def _share_kinds(bounds: ShareBounds, attribute: int) -> Iterator[_Kind]:
     equal = bounds.is_equal
     # A single group is all of every cluster.
     is_trivial = (bounds.lower.shape[1] == 1) & (bounds.lower == 1.0) & (bounds.upper == 1.0)
@@ -299,7 +310,7 @@ def _share_kinds(bounds, attribute):
         yield _Kind(attribute, sign, clusters, groups, shares[clusters, groups])
 
 
-def _size_kinds(bounds):
+def _size_kinds(bounds: ShareBounds) -> Iterator[_Kind]:
     equal = bounds.least == bounds.greatest
     kinds = (
         (equal, 0, bounds.greatest),
@@ -311,7 +322,7 @@ def _size_kinds(bounds):
         yield _Kind(-1, sign, clusters, np.zeros_like(clusters), sizes[clusters])
 
 
-def _cells_of(place, direction, joint):
+def _cells_of(place: np.ndarray, direction: np.ndarray, joint: np.ndarray) -> Entries:
     """Entries of the joint groups that bounds on shares are about."""
     rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for a in range(joint.shape[1]):
@@ -324,8 +335,8 @@ def _cells_of(place, direction, joint):
         members = order[np.arange(counts.sum()) + np.repeat(first - before, counts)]
         rows.append(np.repeat(own, counts))
         columns.append(np.repeat(place[own, 1], counts) * len(joint) + members)
-    rows = np.concatenate(rows)
-    return Entries(rows, np.concatenate(columns), direction[rows])
+    numbers = np.concatenate(rows)
+    return Entries(numbers, np.concatenate(columns), direction[numbers])
 
 
 @dataclass(frozen=True)
@@ -345,15 +356,15 @@ class BoundRule:
     joint: np.ndarray | None = None
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         return self.bounds[0].n_clusters
 
     @cached_property
-    def bound_rows(self):
+    def bound_rows(self) -> BoundRows:
         """The bounds as rows of a matrix."""
         return BoundRows.of(list(self.bounds), self.joint)
 
-    def attribute_prices(self, multipliers):
+    def attribute_prices(self, multipliers: np.ndarray) -> list[np.ndarray]:
         """Tables whose sum over a row's groups is its price; none for a single attribute."""
         if self.joint is None:
             return []
@@ -361,7 +372,7 @@ class BoundRule:
         tables = self.bound_rows.to_tables(multipliers, list(self.bounds))[1:]
         return [table + of_sizes[:, None] for table in tables]
 
-    def margins(self, table):
+    def margins(self, table: np.ndarray) -> list[np.ndarray]:
         """Tables of the attributes, from that of the rows' groups."""
         if self.joint is None:
             return [table]
@@ -372,13 +383,20 @@ class BoundRule:
             tables.append(margin)
         return tables
 
-    def violations(self, table):
+    def violations(self, table: np.ndarray) -> list[float]:
         """By how many rows each attribute's worst cell, or a size, misses its bound."""
         tables = self.margins(np.asarray(table))
         return [own.violation(one) for own, one in zip(self.bounds, tables, strict=True)]
 
 
-def proportional_rule(group_sizes, n_clusters, tolerance, *, min_size=0.0, joint=None):
+def proportional_rule(
+    group_sizes: np.ndarray,
+    n_clusters: int,
+    tolerance: float,
+    *,
+    min_size: float = 0.0,
+    joint: np.ndarray | None = None,
+) -> BoundRule:
     """Every cluster mirrors the data up to a tolerance, in each attribute.
 
     Parameters

@@ -4,7 +4,9 @@ A constraint is one of three: every cluster mirrors the population (neither ``ta
 ``rule``), a table of targets, or a rule with bounds on shares and sizes.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from fairanchor.constraints._bounds import (
 )
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
 from fairanchor.constraints._feasibility import check_bounds
+from fairanchor.groups import Attributes, Groups
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,11 @@ class Constraint:
     rule: BoundRule | None = None
 
     @property
-    def is_population(self):
+    def is_population(self) -> bool:
         """Whether clusters mirror the population exactly, with sizes that are free."""
         return self.targets is None and self.rule is None
 
-    def cells(self, group_sizes, n_clusters):
+    def cells(self, group_sizes: np.ndarray, n_clusters: int) -> CellConstraints:
         """The constraint as linear bounds on the table of clusters × groups."""
         if self.targets is not None:
             return CellConstraints.of_table(self.targets)
@@ -47,7 +50,7 @@ class Constraint:
             rule = proportional_rule(group_sizes, n_clusters, 0.0)
         return rule.bound_rows.constraints
 
-    def allowed_cells(self, n_clusters, n_groups):
+    def allowed_cells(self, n_clusters: int, n_groups: int) -> np.ndarray:
         """Cells that may have rows: bool of shape (n_clusters, n_groups)."""
         allowed = np.ones((n_clusters, n_groups), dtype=bool)
         if self.targets is not None:
@@ -60,7 +63,12 @@ class Constraint:
         return allowed | ~allowed.any(axis=0)
 
 
-def check_request(fairness, tolerance, min_cluster_size, names=("population",)):
+def check_request(
+    fairness: Any,
+    tolerance: float,
+    min_cluster_size: float | None,
+    names: Collection[str] = ("population",),
+) -> None:
     """Raise an error for combinations of parameters that contradict each other.
 
     Parameters
@@ -99,9 +107,18 @@ def check_request(fairness, tolerance, min_cluster_size, names=("population",)):
 
 
 def constraint_of(
-    fairness, tolerance, attributes, groups, rows, n_clusters, *, min_size=None, targets=None,
-    empty=False, unit=1.0,
-):  # fmt: skip
+    fairness: Any,
+    tolerance: float,
+    attributes: Attributes | None,
+    groups: Groups,
+    rows: Any,
+    n_clusters: int,
+    *,
+    min_size: float | None = None,
+    targets: np.ndarray | None = None,
+    empty: bool = False,
+    unit: float = 1.0,
+) -> Constraint:
     """The constraint that the parameters of an estimator state.
 
     Parameters
@@ -158,7 +175,7 @@ or another name
     return Constraint(rule=BoundRule((_around(targets, tolerance),)))
 
 
-def check_table(table, n_clusters, groups, group_sizes):
+def check_table(table: Any, n_clusters: int, groups: Any, group_sizes: np.ndarray) -> np.ndarray:
     """A user's table of targets with the groups in canonical order.
 
     Parameters
@@ -204,7 +221,7 @@ def check_table(table, n_clusters, groups, group_sizes):
     return table
 
 
-def is_bounds(fairness):
+def is_bounds(fairness: Any) -> bool:
     """Whether these are `FairnessTargets`, or a list of them."""
     if isinstance(fairness, FairnessTargets):
         return True
@@ -212,11 +229,11 @@ def is_bounds(fairness):
     return listed and all(isinstance(each, FairnessTargets) for each in fairness)
 
 
-def _is_named(fairness, name):
+def _is_named(fairness: Any, name: str) -> bool:
     return isinstance(fairness, str) and fairness == name
 
 
-def _check_min_size(min_size, n_clusters, total):
+def _check_min_size(min_size: float, n_clusters: int, total: float) -> None:
     if min_size * n_clusters > total:
         raise ValueError(
             f"min_cluster_size={min_size} times n_clusters={n_clusters} should be <= the "
@@ -224,7 +241,15 @@ def _check_min_size(min_size, n_clusters, total):
         )
 
 
-def _rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit):
+def _rule_of(
+    fairness: Any,
+    attributes: Any,
+    groups: Any,
+    rows: Any,
+    n_clusters: int,
+    empty: bool,
+    unit: float,
+) -> BoundRule:
     each = list(fairness) if isinstance(fairness, (list, tuple)) else [fairness]
     joint = None if attributes is None else attributes.joint_of_several
     n_attributes = 1 if joint is None else joint.shape[1]
@@ -250,7 +275,7 @@ def _rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit):
     return BoundRule(tuple(bounds), joint)
 
 
-def _in_rows(bounds, rows, empty, unit):
+def _in_rows(bounds: ShareBounds, rows: Any, empty: bool, unit: float) -> ShareBounds:
     """Sizes in rows instead of the user's weights."""
     least, greatest = bounds.least / unit, bounds.greatest / unit
     in_rows = ShareBounds(bounds.lower, bounds.upper, least, greatest)
@@ -262,7 +287,7 @@ def _in_rows(bounds, rows, empty, unit):
     return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
 
 
-def _with_all_sizes(bounds):
+def _with_all_sizes(bounds: list[ShareBounds]) -> ShareBounds:
     """The first attribute's bounds with the sizes that all attributes together allow."""
     return ShareBounds(
         bounds[0].lower,
@@ -272,7 +297,7 @@ def _with_all_sizes(bounds):
     )
 
 
-def _around(targets, tolerance):
+def _around(targets: np.ndarray, tolerance: float) -> ShareBounds:
     """Shares of a table's clusters up to a tolerance, sizes free; no rows where it has none."""
     sizes = targets.sum(axis=1)
     shares = np.divide(targets, sizes[:, None], out=np.zeros(targets.shape),

@@ -1,12 +1,13 @@
 """What shares the groups should have in the clusters, as the user states it."""
 
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from fairanchor.constraints._bounds import ShareBounds, check_tolerance
-from fairanchor.constraints._feasibility import check_bounds
+from fairanchor.constraints._feasibility import FeasibilityReport, check_bounds
 
 # Shares of a cluster may miss a sum of one by as much.
 SUM_ERROR = 1e-6
@@ -47,8 +48,15 @@ class FairnessTargets(BaseEstimator):
     """
 
     def __init__(
-        self, *, shares=None, lower=None, upper=None, tolerance=None, min_size=None, max_size=None
-    ):
+        self,
+        *,
+        shares: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+        tolerance: Any = None,
+        min_size: Any = None,
+        max_size: Any = None,
+    ) -> None:
         self.shares = shares
         self.lower = lower
         self.upper = upper
@@ -57,7 +65,9 @@ class FairnessTargets(BaseEstimator):
         self.max_size = max_size
 
     @classmethod
-    def proportional(cls, tolerance=0.0, *, min_size=None, max_size=None):
+    def proportional(
+        cls, tolerance: Any = 0.0, *, min_size: Any = None, max_size: Any = None
+    ) -> Self:
         """Every cluster mirrors the data up to a tolerance: 0 exactly, 1 not at all.
 
         Parameters
@@ -75,15 +85,15 @@ class FairnessTargets(BaseEstimator):
         """
         return cls(tolerance=tolerance, min_size=min_size, max_size=max_size)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
         own, theirs = self.get_params(deep=False), other.get_params(deep=False)
         return all(_is_same(value, theirs[name]) for name, value in own.items())
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def resolve(self, groups, n_clusters, *, group_sizes=None):
+    def resolve(self, groups: Any, n_clusters: int, *, group_sizes: Any = None) -> ShareBounds:
         """Bounds for the groups of a table.
 
         Parameters
@@ -109,7 +119,9 @@ class FairnessTargets(BaseEstimator):
             bounds.greatest,
         )
 
-    def check(self, group_sizes, group_names=None, *, n_clusters):
+    def check(
+        self, group_sizes: Any, group_names: Any = None, *, n_clusters: int
+    ) -> FeasibilityReport:
         """Whether some assignment meets the bounds; if not, where it fails and by how much.
 
         A cluster without rows meets every share. `fit` wants a row in each cluster: state
@@ -139,7 +151,7 @@ class FairnessTargets(BaseEstimator):
             )
         return check_bounds([self.bounds_for(sizes, names, n_clusters)], sizes, [names])
 
-    def bounds_for(self, group_sizes, group_names, n_clusters):
+    def bounds_for(self, group_sizes: Any, group_names: Any, n_clusters: int) -> ShareBounds:
         """Bounds for groups of these sizes and names.
 
         Parameters
@@ -187,7 +199,7 @@ class FairnessTargets(BaseEstimator):
             )
         return ShareBounds(np.minimum(lower, upper), upper, least, greatest)
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         if self.tolerance is not None:
             check_tolerance(self.tolerance)
         for name in ("shares", "lower", "upper"):
@@ -201,7 +213,7 @@ class FairnessTargets(BaseEstimator):
 # What the user gives, as tables.
 
 
-def named_columns(given):
+def named_columns(given: Any) -> tuple[list | None, np.ndarray]:
     """Names and values of a dict, Series or table with named columns; else None and the array."""
     if isinstance(given, dict):
         return list(given), np.array(list(given.values()), dtype=np.float64).T
@@ -215,7 +227,7 @@ def named_columns(given):
     return None, np.asarray(given, dtype=np.float64)
 
 
-def _check_shares(given, parameter):
+def _check_shares(given: Any, parameter: str) -> None:
     if given is None:
         return
     try:
@@ -234,7 +246,7 @@ def _check_shares(given, parameter):
         )
 
 
-def _table(given, parameter, names, n_clusters, *, missing):
+def _table(given: Any, parameter: str, names: Any, n_clusters: int, *, missing: Any) -> np.ndarray:
     """A row per cluster and a column per name; ``missing=None`` requires all names."""
     given_names, values = named_columns(given)
     if values.ndim == 0:
@@ -256,7 +268,9 @@ def _table(given, parameter, names, n_clusters, *, missing):
     return np.where(np.isnan(values), missing if missing is not None else np.nan, values)
 
 
-def _in_order_of_names(given_names, values, parameter, names, missing):
+def _in_order_of_names(
+    given_names: Any, values: np.ndarray, parameter: str, names: Any, missing: Any
+) -> np.ndarray:
     unknown = [name for name in given_names if name not in list(names)]
     if unknown:
         raise ValueError(
@@ -277,7 +291,7 @@ def _in_order_of_names(given_names, values, parameter, names, missing):
     return ordered
 
 
-def _check_sums(shares):
+def _check_sums(shares: np.ndarray) -> None:
     sums = shares.sum(axis=1)
     wrong = np.abs(sums - 1.0) > SUM_ERROR
     if wrong.any():
@@ -288,7 +302,7 @@ def _check_sums(shares):
         )
 
 
-def _refuse_crossed(lower, upper, names):
+def _refuse_crossed(lower: np.ndarray, upper: np.ndarray, names: Any) -> None:
     crossed = lower > upper + 1e-12
     if crossed.any():
         l, r = np.argwhere(crossed)[0]
@@ -298,7 +312,7 @@ def _refuse_crossed(lower, upper, names):
         )
 
 
-def _sizes(given, parameter, n_clusters, default):
+def _sizes(given: Any, parameter: str, n_clusters: int, default: float) -> np.ndarray:
     if given is None:
         return np.full(n_clusters, default)
     values = np.asarray(given, dtype=np.float64)
@@ -310,7 +324,7 @@ def _sizes(given, parameter, n_clusters, default):
     return np.broadcast_to(values, n_clusters).copy()
 
 
-def _is_same(a, b):
+def _is_same(a: Any, b: Any) -> bool:
     if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
         return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
     names_a, values_a = named_columns(a)

@@ -1,12 +1,13 @@
 """Whether bounds on shares and sizes can be met, and what stands in the way if not."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor.constraints._bounds import BoundRows
+from fairanchor.constraints._bounds import BoundRows, CellConstraints, ShareBounds
 
 # Rows, as part of all, by which bounds may be missed before they are called contradictory.
 LEAST_SLACK = 1e-7
@@ -48,13 +49,19 @@ class FeasibilityReport:
     slack: float = 0.0
     total_slack: float = 0.0
 
-    def raise_if_infeasible(self):
+    def raise_if_infeasible(self) -> None:
         """Raise a ``ValueError`` with the message, unless the bounds can be met."""
         if not self.feasible:
             raise ValueError(self.message)
 
 
-def check_bounds(bounds, group_sizes, names=None, joint=None, titles=None):
+def check_bounds(
+    bounds: list[ShareBounds],
+    group_sizes: Any,
+    names: Any = None,
+    joint: np.ndarray | None = None,
+    titles: Any = None,
+) -> FeasibilityReport:
     """`FeasibilityReport` of bounds for groups of these sizes.
 
     Parameters
@@ -110,11 +117,11 @@ def check_bounds(bounds, group_sizes, names=None, joint=None, titles=None):
     )  # fmt: skip
 
 
-def _of_attribute(a, bounds, titles):
+def _of_attribute(a: int, bounds: Any, titles: Any) -> str:
     return "" if len(bounds) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
 
 
-def _plain_reasons(bounds, total, titles):
+def _plain_reasons(bounds: Any, total: float, titles: Any) -> str:
     """Sentences on sums that cannot be right, if there are some.
 
     Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
@@ -126,7 +133,7 @@ def _plain_reasons(bounds, total, titles):
     return "".join(f"{reason} " for reason in reasons)
 
 
-def _reasons_of_sizes(bounds, total):
+def _reasons_of_sizes(bounds: Any, total: float) -> list[str]:
     least = np.max([own.least for own in bounds], axis=0).sum()
     greatest = np.min([own.greatest for own in bounds], axis=0).sum()
     sums = (
@@ -140,7 +147,7 @@ def _reasons_of_sizes(bounds, total):
     ]
 
 
-def _reasons_of_shares(bounds, of):
+def _reasons_of_shares(bounds: Any, of: Any) -> list[str]:
     lowest, highest = bounds.lower.sum(axis=1), bounds.upper.sum(axis=1)
     reasons = []
     for wrong, sums, name, relation in (
@@ -157,18 +164,20 @@ def _reasons_of_shares(bounds, of):
     return reasons
 
 
-def _rows_of_group(group_sizes, is_in_group):
+def _rows_of_group(group_sizes: np.ndarray, is_in_group: np.ndarray) -> str:
     own = float(group_sizes[is_in_group].sum())
     return f"{_number(own)} rows or {own / group_sizes.sum():.4g} of all"
 
 
-def _number(value):
+def _number(value: Any) -> str:
     """A number of rows, or a weight, with all digits of a whole number."""
     is_whole = 0.5 <= abs(value) < 2**53 and abs(value - round(value)) < 1e-6
     return f"{round(value):,}" if is_whole else f"{value:,.6g}"
 
 
-def _least_slack(constraints, group_sizes):
+def _least_slack(
+    constraints: CellConstraints, group_sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Table that misses the bounds least in all, and by how much it is beyond each.
 
     Variables are the cells, and what is beyond a bound and (for equations) short of it.
