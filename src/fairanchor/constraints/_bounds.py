@@ -6,7 +6,6 @@ column by itself: nothing but the rule has to know the difference. `CellConstrai
 bounds as a linear system on the table of clusters x joint groups, which the engine takes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -64,10 +63,7 @@ class ShareBounds:
         """Shares in ``[(1 - tolerance) pi_r, pi_r / (1 - tolerance)]``, pi_r those of the data."""
         check_tolerance(tolerance)
         shares = np.asarray(group_sizes, dtype=np.float64) / np.sum(group_sizes)
-        upper = np.ones(len(shares))
-        if tolerance < 1.0:
-            upper = np.minimum(shares / (1.0 - tolerance), 1.0)
-        lower = (1.0 - tolerance) * shares
+        lower, upper = share_interval(shares, tolerance)
         return cls.of_shares(lower, upper, n_clusters, least=least, greatest=greatest)
 
     @property
@@ -97,6 +93,14 @@ class ShareBounds:
         beyond_size = np.maximum(self.least - sizes, sizes - self.greatest)
         worst = max(float(beyond.max(initial=0.0)), float(beyond_size.max(initial=0.0)))
         return worst if worst > ROUNDING_ERROR * max(1.0, sizes.max()) else 0.0
+
+
+def share_interval(shares: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest shares: ``(1 - tolerance) shares`` and ``shares / (1 - tolerance)``."""
+    upper = np.ones(shares.shape)
+    if tolerance < 1.0:
+        upper = np.minimum(shares / (1.0 - tolerance), 1.0)
+    return (1.0 - tolerance) * shares, upper
 
 
 def check_tolerance(tolerance: Any) -> None:
@@ -251,20 +255,21 @@ class BoundRows:
         if joint is None:
             joint = np.arange(bounds[0].lower.shape[1])[:, None]
         kinds = [*_size_kinds(bounds[0])]
-        for a, own in enumerate(bounds):
-            kinds += _share_kinds(own, a)
-        sign = np.concatenate([np.full(len(kind.clusters), kind.sign) for kind in kinds])
-        direction = np.where(sign < 0, -1.0, 1.0)
+        for a, of_attribute in enumerate(bounds):
+            kinds += _share_kinds(of_attribute, a)
         place = np.concatenate([kind.place for kind in kinds])
+        sign = np.concatenate([np.full(len(kind.values), kind.sign) for kind in kinds])
         values = np.concatenate([kind.values for kind in kinds])
-        is_size = place[:, 0] < 0
-        numbers = np.arange(len(sign))
+        direction, is_size = np.where(sign < 0, -1.0, 1.0), place[:, 0] < 0
         # A size by itself, or minus a share of it.
-        of_sizes = Entries(numbers, place[:, 1], direction * np.where(is_size, 1.0, -values))
-        of_cells = _cells_of(place, direction, joint)
+        of_sizes = Entries(
+            np.arange(len(sign)), place[:, 1], direction * np.where(is_size, 1.0, -values)
+        )
         right = np.where(is_size, direction * values, 0.0)
         shape = (bounds[0].n_clusters, len(joint))
-        constraints = CellConstraints(of_cells, of_sizes, right, sign == 0, shape)
+        constraints = CellConstraints(
+            _cells_of(place, direction, joint), of_sizes, right, sign == 0, shape
+        )
         return cls(constraints, place, sign)
 
     def to_tables(self, multipliers: np.ndarray, bounds: list[ShareBounds]) -> list[np.ndarray]:
@@ -280,46 +285,50 @@ class BoundRows:
         return tables
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """Bounds of the same kind: attribute (-1 for sizes), sign, where and how much."""
+class _Kind(NamedTuple):
+    """Bounds of the same kind: attribute (-1 for sizes), cluster and group of each; how much."""
 
-    attribute: int
+    place: np.ndarray
     sign: int
-    clusters: np.ndarray
-    groups: np.ndarray
     values: np.ndarray
 
-    @property
-    def place(self) -> np.ndarray:
-        attributes = np.full(len(self.clusters), self.attribute)
-        return np.column_stack([attributes, self.clusters, self.groups])
 
-
-def _share_kinds(bounds: ShareBounds, attribute: int) -> Iterator[_Kind]:
-    equal = bounds.is_equal
+def _share_kinds(bounds: ShareBounds, attribute: int) -> list[_Kind]:
     # A single group is all of every cluster.
     is_trivial = (bounds.lower.shape[1] == 1) & (bounds.lower == 1.0) & (bounds.upper == 1.0)
-    kinds = (
-        (equal & ~is_trivial, 0, bounds.upper),
-        (~equal & (bounds.upper < 1.0), 1, bounds.upper),
-        (~equal & (bounds.lower > 0.0), -1, bounds.lower),
+    is_free = ~bounds.is_equal
+    return _kinds(
+        attribute, bounds.lower, bounds.upper, bounds.is_equal & ~is_trivial,
+        is_free & (bounds.upper < 1.0), is_free & (bounds.lower > 0.0),
+    )  # fmt: skip
+
+
+def _size_kinds(bounds: ShareBounds) -> list[_Kind]:
+    least, greatest = bounds.least[:, None], bounds.greatest[:, None]
+    is_free = least != greatest
+    return _kinds(
+        -1, least, greatest, ~is_free, is_free & np.isfinite(greatest), is_free & (least > 0.0)
     )
-    for chosen, sign, shares in kinds:
+
+
+def _kinds(
+    attribute: int,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    is_equal: np.ndarray,
+    has_upper: np.ndarray,
+    has_lower: np.ndarray,
+) -> list[_Kind]:
+    kinds = []
+    for chosen, sign, values in (
+        (is_equal, 0, upper),
+        (has_upper, 1, upper),
+        (has_lower, -1, lower),
+    ):
         clusters, groups = np.nonzero(chosen)
-        yield _Kind(attribute, sign, clusters, groups, shares[clusters, groups])
-
-
-def _size_kinds(bounds: ShareBounds) -> Iterator[_Kind]:
-    equal = bounds.least == bounds.greatest
-    kinds = (
-        (equal, 0, bounds.greatest),
-        (~equal & np.isfinite(bounds.greatest), 1, bounds.greatest),
-        (~equal & (bounds.least > 0.0), -1, bounds.least),
-    )
-    for chosen, sign, sizes in kinds:
-        clusters = np.flatnonzero(chosen)
-        yield _Kind(-1, sign, clusters, np.zeros_like(clusters), sizes[clusters])
+        place = np.column_stack([np.full(len(clusters), attribute), clusters, groups])
+        kinds.append(_Kind(place, sign, values[chosen]))
+    return kinds
 
 
 def _cells_of(place: np.ndarray, direction: np.ndarray, joint: np.ndarray) -> Entries:

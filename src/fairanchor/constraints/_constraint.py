@@ -15,6 +15,7 @@ from fairanchor.constraints._bounds import (
     CellConstraints,
     ShareBounds,
     proportional_rule,
+    share_interval,
 )
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
 from fairanchor.constraints._feasibility import check_bounds
@@ -302,9 +303,7 @@ def _around(targets: np.ndarray, tolerance: float) -> ShareBounds:
     sizes = targets.sum(axis=1)
     shares = np.divide(targets, sizes[:, None], out=np.zeros(targets.shape),
                        where=sizes[:, None] > 0)  # fmt: skip
-    upper = np.ones(targets.shape)
-    if tolerance < 1.0:
-        upper = np.minimum(shares / (1.0 - tolerance), 1.0)
+    lower, upper = share_interval(shares, tolerance)
     greatest = np.where(sizes > 0, np.inf, 0.0)
     upper[sizes == 0] = 1.0
-    return ShareBounds((1.0 - tolerance) * shares, upper, np.zeros(len(sizes)), greatest)
+    return ShareBounds(lower, upper, np.zeros(len(sizes)), greatest)

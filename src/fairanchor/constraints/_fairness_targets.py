@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fairanchor.constraints._bounds import ShareBounds, check_tolerance
+from fairanchor.constraints._bounds import ShareBounds, check_tolerance, share_interval
 from fairanchor.constraints._feasibility import FeasibilityReport, check_bounds
 
 # Shares of a cluster may miss a sum of one by as much.
@@ -179,9 +179,7 @@ class FairnessTargets(BaseEstimator):
         if self.shares is not None:
             shares = _table(self.shares, "shares", names, n_clusters, missing=None)
             _check_sums(shares)
-        lower, upper = (1.0 - tolerance) * shares, np.ones(shape)
-        if tolerance < 1.0:
-            upper = np.minimum(shares / (1.0 - tolerance), 1.0)
+        lower, upper = share_interval(shares, tolerance)
         if self.lower is not None:
             given = _table(self.lower, "lower", names, n_clusters, missing=0.0)
             lower = np.maximum(lower, given)
