@@ -393,3 +393,13 @@ def test_integers_at_the_ends_of_their_type_keep_their_names(values):
     groups = check_groups(values, 3)
     assert_array_equal(groups.codes, [1, 0, 0])
     assert [int(name) for name in groups.public_names] == [int(values[0]), int(values[1])]
+
+
+def test_nulls_of_a_dictionary_column_of_arrow_are_missing():
+    column = pa.array(["a", "b", None] * 4).dictionary_encode()
+    for values in (column, pa.chunked_array([column]), pa.table({"g": column})):
+        groups = check_groups(values, 12, missing="own_group")
+        assert groups.public_names.tolist() == ["a", "b", None]
+        assert groups.sizes.tolist() == [4, 4, 4]
+        with pytest.raises(ValueError, match="4 missing values"):
+            check_groups(values, 12, missing="error")

@@ -87,6 +87,9 @@ def _values(column: Any) -> np.ndarray:
     if hasattr(column, "to_numpy"):
         # pyarrow raises an error for text and booleans unless a copy is allowed.
         is_arrow = hasattr(column, "null_count") and hasattr(column, "to_pylist")
+        if is_arrow and hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):
+            # Of a dictionary in chunks it would make another value of a null.
+            column = column.cast(column.type.value_type)
         return np.asarray(column.to_numpy(**({"zero_copy_only": False} if is_arrow else {})))
     values = np.atleast_1d(np.asarray(column))
     # NumPy makes text of everything in a list that holds some text, NaN included.
