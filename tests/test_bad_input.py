@@ -170,7 +170,7 @@ MUST_RAISE = {
         {"sensitive_features": GROUPS[:10]},
         {},
         ValueError,
-        "sensitive_features has 10 rows, X has 200",
+        "sensitive_features has 10 rows, expected 200",
     ),
     "missing group": (
         {"sensitive_features": pd.Series(["a", None] * 100)},

@@ -349,7 +349,7 @@ def test_known_groups_are_recognised_in_another_container():
 @pytest.mark.parametrize(
     ("values", "error", "match"),
     [
-        (["a", "b"], ValueError, "sensitive_features has 2 rows, X has 3"),
+        (["a", "b"], ValueError, "sensitive_features has 2 rows, expected 3"),
         ("abc", TypeError, "is a str, expected the group of each row"),
         ({"a": [1, 2, 3]}, TypeError, "is a dict, expected the group of each row"),
         (np.zeros((3, 2, 1)), ValueError, r"shape \(3, 2, 1\), expected"),
@@ -367,7 +367,7 @@ def test_bad_sensitive_features_are_refused(values, error, match):
 
 
 def test_known_groups_refuse_another_number_of_rows():
-    with pytest.raises(ValueError, match="sensitive_features has 2 rows, X has 3"):
+    with pytest.raises(ValueError, match="sensitive_features has 2 rows, expected 3"):
         codes_of_known_groups(["a", "b"], ["a", "b"], 3)
 
 

@@ -321,6 +321,14 @@ def test_sex_and_race_of_the_census_are_both_mirrored_in_seconds(data_dir, estim
         assert score >= 1 - 2 / model.attribute_counts_[title].min()
 
 
+def test_bounds_that_can_be_met_are_met_on_large_tables():
+    rng = np.random.default_rng(19)
+    X, groups = rng.normal(size=(700_000, 2)), rng.choice(3, 700_000, p=[0.5, 0.4, 0.1])
+    X[:, 0] += groups == 0
+    model = FairKMeans(3, tolerance=0.2, random_state=0).fit(X, sensitive_features=groups)
+    assert model.worst_violation_ == 0.0
+
+
 # Where the rows are
 
 

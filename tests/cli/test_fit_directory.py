@@ -115,9 +115,14 @@ def test_missing_features_are_imputed_on_request_by_every_engine(files, run):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("engine", ["memory", "stream"])
-def test_the_report_of_a_directory_has_the_counts_of_all_rows(files, run, engine, monkeypatch):
+@pytest.mark.parametrize("clusterer", ["fair_kmeans", "vfc"])
+def test_the_report_of_a_directory_has_the_counts_of_all_rows(
+    files, run, engine, clusterer, monkeypatch
+):
     monkeypatch.setattr("fairanchor.cli._fit_directory.REPORT_ROWS", 300)
-    run(*fit_arguments(engine, "out", "--report", "report.html"))
+    options = ("--clusterer", clusterer, "--report", "report.html", "--model", "m.npz")
+    run(*fit_arguments(engine, "out", *options))
+    assert not hasattr(load_model("m.npz"), "feature_names_in_")
     html = (files / "report.html").read_text()
     assert "Fair clusters of people" in html
     assert "fairanchor fit people -k 3" in html

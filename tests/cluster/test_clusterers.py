@@ -121,7 +121,7 @@ def test_as_many_clusters_as_rows_are_singletons(clusterer):
     [
         ({"n_clusters": 0}, {}, "'n_clusters' parameter"),
         ({"n_clusters": 11}, {}, "n_samples=10 should be >= n_clusters=11"),
-        ({}, {"sensitive_features": np.arange(9) % 2}, "has 9 rows, X has 10"),
+        ({}, {"sensitive_features": np.arange(9) % 2}, "has 9 rows, expected 10"),
         ({}, {"sample_weight": -(np.arange(10) % 2)}, "5 negative values"),
         ({}, {"sample_weight": np.ones(9)}, "sample_weight"),
     ],

@@ -676,7 +676,7 @@ BAD_FITS = [
     ({}, {"X": np.zeros(30)}, "1D array"),
     ({}, {"X": np.full((30, 3), 1e160)}, r"values of up to 1e\+160"),
     ({}, {"X": np.full((30, 3), 1e-160)}, "values of up to 1e-160"),
-    ({}, {"sensitive_features": np.zeros(29)}, "29 rows, X has 30"),
+    ({}, {"sensitive_features": np.zeros(29)}, "29 rows, expected 30"),
     ({}, {"sensitive_features": [None] * 30}, "30 missing values"),
     ({}, {"sample_weight": np.full(30, -1.0)}, "30 negative values"),
     ({}, {"sample_weight": np.zeros(30)}, "zero"),
@@ -698,7 +698,7 @@ def test_bad_input_raises_with_its_reason(parameters, data, match):
     [
         ({"sensitive_features": None}, "was fitted with 3 groups"),
         ({"sensitive_features": np.full(30, 8)}, r"8 \(30 rows\)"),
-        ({"sensitive_features": np.zeros(3)}, "3 rows, X has 30"),
+        ({"sensitive_features": np.zeros(3)}, "3 rows, expected 30"),
         ({"X": np.zeros((30, 2))}, "2 features"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from fairanchor.constraints._bounds import BoundRows, BoundRule
+from fairanchor.constraints._bounds import BoundRows, BoundRule, CellConstraints
 
 # What the whole entropy of a cluster counts beside distances of cells in rows. So much that
 # nearness hardly ever costs a cluster a thousandth of it: of two groups a move between two
@@ -226,6 +226,7 @@ def whole_table(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> 
     counts : ndarray of shape (n_clusters, n_groups), dtype int64
     """
     group_sizes, bound_rows = np.rint(group_sizes), rule.bound_rows
+    table = _within_bounds(bound_rows.constraints, table, group_sizes)
     if table.size <= MOST_CELLS:
         for miss, reach in TRIALS:
             if miss == 0.0 and reach > 0 and table.size > FEW_CELLS:
@@ -234,6 +235,36 @@ def whole_table(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> 
             if counts is not None:
                 return counts
     return _rounded(rule, table, group_sizes)
+
+
+def _within_bounds(
+    constraints: CellConstraints, table: np.ndarray, group_sizes: np.ndarray
+) -> np.ndarray:
+    """The nearest table within the bounds: prices that are nearly right can leave it outside."""
+    if constraints.excess(table) <= WHOLE * max(1.0, group_sizes.max()):
+        return table
+    n_clusters, n_groups = table.shape
+    of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups), format="csr")
+    both = sparse.vstack([of_groups, constraints.matrix], format="csr")
+    cells = table.ravel()
+    right = np.concatenate([group_sizes, constraints.right]) - both @ cells
+    is_equal = np.concatenate([np.ones(n_groups, dtype=bool), constraints.is_equal])
+    changes = sparse.hstack([both, -both], format="csr")
+    solution = linprog(
+        np.ones(2 * table.size),
+        A_ub=changes[~is_equal] if (~is_equal).any() else None,
+        b_ub=right[~is_equal] if (~is_equal).any() else None,
+        A_eq=changes[is_equal],
+        b_eq=right[is_equal],
+        bounds=np.column_stack(
+            [np.zeros(2 * table.size), np.r_[np.full(table.size, np.inf), cells]]
+        ),
+        method="highs-ds",
+    )
+    if solution.status != 0:
+        return table
+    up, down = solution.x.reshape(2, *table.shape)
+    return np.maximum(table + up - down, 0.0)
 
 
 def _search(

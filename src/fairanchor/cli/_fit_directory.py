@@ -163,7 +163,7 @@ def _write_report(
 
     from fairanchor.cli._fit import report_parameters
     from fairanchor.groups._groups import codes_of_known_groups
-    from fairanchor.plotting._costs import history_of
+    from fairanchor.plotting._costs import has_history, history_of
     from fairanchor.report import RunSummary, write_report
     from fairanchor.report._constraints import checks_of_estimator, describe_estimator
     from fairanchor.rows._raw_rows import as_table
@@ -182,7 +182,10 @@ def _write_report(
         features=sample.X,
         feature_names=files.feature_names,
         cost=float(estimator.inertia_),
-        history=history_of(estimator),
+        anchors=getattr(estimator, "anchors_", None),
+        anchor_labels=getattr(estimator, "anchor_labels_", None),
+        anchor_masses=getattr(estimator, "anchor_masses_", None),
+        history=history_of(estimator) if has_history(estimator) else None,
         parameters=report_parameters(directory, files, options)
         | {"estimator": type(estimator).__name__, "engine": options["engine"]}
         | estimator.get_params(deep=False),
@@ -388,6 +391,8 @@ def _fit_files(
             )
         table = FileTable(files, client=client, checkpoint=checkpoint, progress=progress)
         estimator.fit(table, sensitive_features=list(files.sensitive))
+    # Names are in the preprocessing, as in models of a single file.
+    vars(estimator).pop("feature_names_in_", None)
     if hasattr(estimator, "labels_"):
         return iter([estimator.labels_])
     labels: Iterator[Any] = estimator.iter_labels()

@@ -166,7 +166,7 @@ def warn_one_group() -> None:
 def _check_n_rows(codes: np.ndarray, n_rows: int) -> None:
     if len(codes) != n_rows:
         raise ValueError(
-            f"sensitive_features has {len(codes)} rows, X has {n_rows}: "
+            f"sensitive_features has {len(codes)} rows, expected {n_rows}: "
             "every row needs exactly one group."
         )
 

@@ -23,7 +23,7 @@ from fairanchor.groups._groups import (
 )
 from fairanchor.metrics import clustering_cost
 from fairanchor.plotting._composition import Composition, encode_labels, fitted
-from fairanchor.plotting._costs import history_of
+from fairanchor.plotting._costs import has_history, history_of
 from fairanchor.plotting._names import check_names, column_names
 from fairanchor.report._constraints import (
     ConstraintCheck,
@@ -289,7 +289,6 @@ def _summarise(
         plain = plain_kmeans(estimator)
         parameters["plain k-means"] = f"n_init={plain.n_init}, random_state={plain.random_state}"
         plain_labels = plain.fit(X, sample_weight=sample_weight).labels_
-    has_history = hasattr(estimator, "cost_path_") or hasattr(estimator, "history_")
     costs = [
         None if labels is None else clustering_cost(X, labels, sample_weight=sample_weight)
         for labels in (estimator.labels_, plain_labels)
@@ -309,7 +308,7 @@ def _summarise(
         anchors=getattr(estimator, "anchors_", None),
         anchor_labels=getattr(estimator, "anchor_labels_", None),
         anchor_masses=getattr(estimator, "anchor_masses_", None),
-        history=history_of(estimator) if has_history else None,
+        history=history_of(estimator) if has_history(estimator) else None,
         parameters=parameters,
         code=python_of_estimator(estimator, weighted=sample_weight is not None),
         converged=bool(getattr(estimator, "converged_", True)),

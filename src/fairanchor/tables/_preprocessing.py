@@ -453,8 +453,8 @@ def check_complete(column: pa.ChunkedArray, name: str, *, learning: bool = False
     raise ValueError(
         f"The column {quoted(name)} has {counted(int(missing.sum()), 'missing value')} in "
         f"{counted(len(missing), 'row')}, the first in row {int(np.argmax(missing))}. Use "
-        "--missing impute to put the mean or the most frequent category in their place, or "
-        "--missing drop-rows to leave these rows without a cluster"
+        "--missing impute to put the mean or the most frequent category in their place, "
+        "--missing drop-rows (of a single file) to leave these rows without a cluster"
         + (f", or --exclude {typed(name)}." if learning else ".")
     )
 
