@@ -675,6 +675,15 @@ def test_degenerate_costs(costs, tolerance):
     assert result.worst_violation < 1
 
 
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [(lambda: None, "returned NoneType"), ((np.ones((2, 2)) for _ in range(2)), "is a generator")],
+)
+def test_blocks_that_are_none_raise(costs, message):
+    with pytest.raises(TypeError, match=message):
+        fair_assign(costs, sensitive_features=[0, 1, 0, 1])
+
+
 def test_one_row():
     result = fair_assign([[3.0, 1.0, 2.0]], sensitive_features=["a"])
     assert result.labels.tolist() == [1]

@@ -1,5 +1,6 @@
 """The assignment engine as a function: any costs to labels that satisfy a constraint."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,6 +112,11 @@ def _survey(rows: Any, costs: Any) -> Any:
 
 def _spooled(blocks: Any, path: Any) -> Any:
     """Blocks of consecutive rows as one memory-mapped array."""
+    if not isinstance(blocks, Iterable):
+        raise TypeError(
+            f"costs is a function that returned {type(blocks).__name__}, expected an iterator over "
+            "blocks of rows."
+        )
     n_rows, n_clusters = 0, 0
     with path.open("wb") as file:
         for block in blocks:
@@ -197,6 +203,11 @@ default="population"
                                  sample_weight, n_jobs)  # fmt: skip
             finally:
                 del costs  # before the file, which some systems keep while it is mapped
+    if isinstance(costs, Iterator):
+        raise TypeError(
+            f"costs is a {type(costs).__name__}, expected an array, or a function that returns an "
+            "iterator over blocks of rows: pass the function, not what it returns."
+        )
     if not isinstance(costs, np.memmap):
         costs = check_array(
             costs, dtype=[np.float64, np.float32], ensure_all_finite=False, input_name="costs"
