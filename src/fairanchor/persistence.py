@@ -248,7 +248,7 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
     attributes, separate = estimator._attributes, None
     if attributes is not None:
         separate = {
-            "names": [to_plain(name) for name in attributes.titles],
+            "names": [to_plain(name) for name in attributes.columns],
             "violations": list(map(float, estimator.attribute_violations_.values())),
         }
         arrays["attribute_counts"] = np.hstack(list(estimator.attribute_counts_.values()))
@@ -475,7 +475,7 @@ def _restore_attributes(estimator: Any, attributes: Any, separate: Any, fitted: 
         for name in SEPARATE
         if name in fitted
     }
-    names = attributes.titles
+    names = attributes.columns
     estimator._attribute_prices = tables.get("attribute_prices", [])
     estimator.attribute_groups_ = dict(zip(names, attributes.names, strict=True))
     estimator.attribute_counts_ = dict(zip(names, tables["attribute_counts"], strict=True))

@@ -363,7 +363,7 @@ class AttributeReport:
             for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
                 estimator.__dict__.pop(name, None)
             return
-        columns = self.attributes.titles
+        columns = self.attributes.columns
         scaled = self.tables if unit == 1.0 else [unit * table for table in self.tables]
         estimator.attribute_groups_ = dict(zip(columns, self.attributes.names, strict=True))
         estimator.attribute_counts_ = dict(zip(columns, scaled, strict=True))
@@ -376,7 +376,7 @@ class AttributeReport:
             return
         by_attribute = ""
         if self.attributes is not None:
-            pairs = zip(self.attributes.titles, self.violations, strict=True)
+            pairs = zip(self.attributes.columns, self.violations, strict=True)
             by_attribute = f" ({', '.join(f'{name!r}: {v:.3g}' for name, v in pairs)})"
         warnings.warn(
             f"Not all bounds could be met in whole rows: the worst cell misses its bound by "
@@ -472,9 +472,9 @@ def unseen_values(estimator: Any, unknown: dict) -> dict | None:
     attributes, or combinations are not made of them.
     """
     attributes = getattr(estimator, "_attributes", None)
-    if attributes is None or len(attributes.titles) < 2:
+    if attributes is None or len(attributes.columns) < 2:
         return None
-    columns = attributes.titles
+    columns = attributes.columns
     if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
         return None
     by_column: dict = {}

@@ -59,7 +59,7 @@ class TrainingRows:
     length : float
     unit : float
         Weight of one row, where all weights are equal.
-    titles : list of str, or None
+    columns : list of str, or None
         Names of the sensitive columns.
     sampler : Sampler
         Draws samples of the rows.
@@ -70,7 +70,7 @@ class TrainingRows:
     attributes: Attributes | None = None
     length: float = 1.0
     unit: float = 1.0
-    titles: list | None = field(default=None)
+    columns: list | None = field(default=None)
     sampler: Sampler = Sampler()
 
     @property
@@ -300,18 +300,18 @@ class LargeScaleClusterer(FairClusterer):
             What was asked for that works on rows in memory only.
         """
         n_clusters = self.n_clusters or 1
-        titles = sensitive_names(X, sensitive_features)
+        columns = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:
             source = source_of(X, sensitive_features)
             if source.n_rows > self._chunk_rows:
                 return self._open_chunks(
-                    source, sensitive_features, sample_weight, titles, needs_memory
+                    source, sensitive_features, sample_weight, columns, needs_memory
                 )
             self._checkpoint_of(source)
             raw = source.read(self.missing_groups)
             X = raw.X
-            sensitive_features = as_table(raw.columns, titles) if raw.columns else None
+            sensitive_features = as_table(raw.columns, columns) if raw.columns else None
         else:
             check_pairing(X, sensitive_features)
         X = check_rows(self, X, keep_float32=self._keeps_float32)
@@ -334,14 +334,14 @@ class LargeScaleClusterer(FairClusterer):
         )
         if needs_memory is None and weights is None and rows.n_rows > self._chunk_rows:
             rows = MemoryChunks(rows, self._chunk_rows)
-        return TrainingRows(rows, groups, attributes, length, unit, titles, self._sampler)
+        return TrainingRows(rows, groups, attributes, length, unit, columns, self._sampler)
 
     def _open_chunks(
         self,
         source: Any,
         sensitive_features: Table,
         sample_weight: Weights,
-        titles: Any,
+        columns: Any,
         needs_memory: str | None,
     ) -> TrainingRows:
         """Rows of a dataset or of a Dask collection, a chunk at a time."""
@@ -362,7 +362,7 @@ class LargeScaleClusterer(FairClusterer):
         opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
         return TrainingRows(
-            opened.rows, opened.groups, None, opened.scale, titles=titles, sampler=self._sampler
+            opened.rows, opened.groups, None, opened.scale, columns=columns, sampler=self._sampler
         )
 
     def _checkpoint_of(self, source: Any) -> Any:
@@ -464,7 +464,7 @@ class LargeScaleClusterer(FairClusterer):
         self.targets_ = groups.to_public(assigned.targets) * unit
         self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
         self.assignment_gap_ = assigned.gap * unit / self._price_unit
-        store_sensitive_names(self, training.titles)
+        store_sensitive_names(self, training.columns)
         self._store_violations(training, assigned, constraint)
 
     def _store_violations(self, training: Any, assigned: Any, constraint: Any) -> None:
@@ -479,8 +479,8 @@ class LargeScaleClusterer(FairClusterer):
             counts = counts if unit == 1.0 else counts / unit
             # A combination of groups that was not seen must not go where one of them may not.
             prices = [
-                np.where(_allowed(limits.upper), -table, -np.inf)
-                for limits, table in zip(
+                np.where(_allowed(bounds.upper), -table, -np.inf)
+                for bounds, table in zip(
                     rule.bounds, rule.attribute_prices(assigned.multipliers), strict=False
                 )
             ]

@@ -271,8 +271,8 @@ def _rule_of(
     if joint is not None:
         bounds[0] = _with_all_sizes(bounds)
     names = [list(one) for one in names]
-    titles = None if joint is None else attributes.titles
-    check_bounds(bounds, rows.group_sizes, names, joint, titles).raise_if_infeasible()
+    columns = None if joint is None else attributes.columns
+    check_bounds(bounds, rows.group_sizes, names, joint, columns).raise_if_infeasible()
     return BoundRule(tuple(bounds), joint)
 
 

@@ -60,7 +60,7 @@ def check_bounds(
     group_sizes: Any,
     names: Any = None,
     joint: np.ndarray | None = None,
-    titles: Any = None,
+    columns: Any = None,
 ) -> FeasibilityReport:
     """`FeasibilityReport` of bounds for groups of these sizes.
 
@@ -74,7 +74,7 @@ def check_bounds(
         Names of each attribute's groups; by default their codes.
     joint : ndarray of shape (n_joint, n_attributes), default=None
         Codes of the joint groups; by default one attribute, whose groups they are.
-    titles : list, default=None
+    columns : list, default=None
         What the attributes are called; by default their numbers.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
@@ -99,13 +99,13 @@ def check_bounds(
     else:
         bound, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
         codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
-        of = _of_attribute(a, bounds, titles)
+        of = _of_attribute(a, bounds, columns)
         share = getattr(bounds[a], bound)[l, r]
         what = (
             f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
             f"{bound} share {share:.4g} of cluster {l}"
         )
-    reasons = _plain_reasons(bounds, float(group_sizes.sum()), titles)
+    reasons = _plain_reasons(bounds, float(group_sizes.sum()), columns)
     message = reasons + (
         f"No assignment of {rows} meets the bounds. In the one that misses them least, {what} by "
         f"{_number(slack[worst])} rows{in_all}. Loosen this bound, or others of the same group or "
@@ -117,11 +117,11 @@ def check_bounds(
     )  # fmt: skip
 
 
-def _of_attribute(a: int, bounds: Any, titles: Any) -> str:
-    return "" if len(bounds) == 1 else f" of attribute {a if titles is None else titles[a]!r}"
+def _of_attribute(a: int, bounds: Any, columns: Any) -> str:
+    return "" if len(bounds) == 1 else f" of attribute {a if columns is None else columns[a]!r}"
 
 
-def _plain_reasons(bounds: Any, total: float, titles: Any) -> str:
+def _plain_reasons(bounds: Any, total: float, columns: Any) -> str:
     """Sentences on sums that cannot be right, if there are some.
 
     Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
@@ -129,7 +129,7 @@ def _plain_reasons(bounds: Any, total: float, titles: Any) -> str:
     """
     reasons = _reasons_of_sizes(bounds, total)
     for a, own in enumerate(bounds):
-        reasons += _reasons_of_shares(own, _of_attribute(a, bounds, titles))
+        reasons += _reasons_of_shares(own, _of_attribute(a, bounds, columns))
     return "".join(f"{reason} " for reason in reasons)
 
 

@@ -156,7 +156,7 @@ def nearest_targets(rule: BoundRule, problem: AnchorGraphProblem, rows: MemoryRo
     n_cells = mass.size
     identity = sparse.eye_array(n_cells)
     nothing = sparse.csr_array((len(constraints.right), n_cells))
-    limits = sparse.hstack([constraints.matrix, nothing], format="csr")
+    bounds = sparse.hstack([constraints.matrix, nothing], format="csr")
     of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
     whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_cells))])
     equal, flat = constraints.is_equal, mass.ravel()
@@ -167,11 +167,11 @@ def nearest_targets(rule: BoundRule, problem: AnchorGraphProblem, rows: MemoryRo
             [
                 sparse.hstack([identity, -identity]),
                 sparse.hstack([-identity, -identity]),
-                limits[~equal],
+                bounds[~equal],
             ]
         ),
         b_ub=np.concatenate([flat, -flat, constraints.right[~equal]]),
-        A_eq=sparse.vstack([whole, limits[equal]]),
+        A_eq=sparse.vstack([whole, bounds[equal]]),
         b_eq=np.concatenate([rows.group_sizes, constraints.right[equal]]),
         method="highs",
     )

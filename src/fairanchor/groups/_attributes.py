@@ -16,7 +16,7 @@ class Attributes:
 
     Attributes
     ----------
-    titles : list
+    columns : list
         Names of the columns, or their numbers where they have none.
     names : list of ndarray, dtype object
         Sorted names of each attribute's groups.
@@ -24,7 +24,7 @@ class Attributes:
         For each combination that occurs, in canonical order, its group in each attribute.
     """
 
-    titles: list
+    columns: list
     names: list[np.ndarray]
     joint: np.ndarray
 
@@ -35,21 +35,21 @@ class Attributes:
         return cls.of_names(attribute_names(sensitive_features, n_columns), groups.names)
 
     @classmethod
-    def of_names(cls, titles: Sequence, names: Any) -> "Attributes":
+    def of_names(cls, columns: Sequence, names: Any) -> "Attributes":
         """From the names of combinations, which are tuples if there are several columns."""
-        columns = list(zip(*names, strict=True)) if len(titles) > 1 else [tuple(names)]
-        if len(columns) != len(titles):
+        parts = list(zip(*names, strict=True)) if len(columns) > 1 else [tuple(names)]
+        if len(parts) != len(columns):
             raise ValueError(
-                f"{len(titles)} columns, but names of groups have {len(columns)} parts."
+                f"{len(columns)} columns, but names of groups have {len(parts)} parts."
             )
         listed, joint = [], []
-        for values in columns:
+        for values in parts:
             distinct = sorted_names(list(dict.fromkeys(values)))
             place = {name: code for code, name in enumerate(distinct)}
             joint.append([place[value] for value in values])
             listed.append(np.empty(len(distinct), dtype=object))
             listed[-1][:] = distinct
-        return cls(list(titles), listed, np.array(joint, dtype=np.int64).T)
+        return cls(list(columns), listed, np.array(joint, dtype=np.int64).T)
 
     @property
     def joint_of_several(self) -> np.ndarray | None:

@@ -106,7 +106,7 @@ def checks_of_estimator(estimator: Any) -> list[ConstraintCheck] | None:
     bounds = getattr(estimator, "_public_bounds", None)
     if bounds is not None:
         pairs = zip(_tables_of(estimator), bounds, strict=True)
-        return [ConstraintCheck(*table, limits) for table, limits in pairs]
+        return [ConstraintCheck(*table, own) for table, own in pairs]
     fairness = getattr(estimator, "fairness", "population")
     if isinstance(fairness, str) and fairness == "population":
         return None
