@@ -31,8 +31,8 @@ COOLING = 4.0
 # too little. Clear rows have no share elsewhere even then.
 REACH, WIDENING = 8.0, 4.0
 WIDTH = kernels.NEGLIGIBLE + REACH
-# Rows on which prices are looked for first: they have far to go.
-START_ROWS = 2_000
+# Rows on which prices are looked for first, and next.
+START_ROWS, SECOND_ROWS = 2_000, 40_000
 MAX_STEPS, MAX_SWEEPS = 30, 12
 # A band with more candidates is not widened; the search continues with a new sweep. So many of a
 # row; for bands of all rows, at least and at most.
@@ -111,16 +111,21 @@ def solve_dual(
     last = (STEP_TEMPERATURE if rough else LAST_TEMPERATURE) * median
     first = max(COOLING * LAST_TEMPERATURE * median, last)
     if start is None:
-        few, first = few_of_each_group(near), SECOND_TEMPERATURE * median
-        start = _Search(few, costs, constraints).cool(FIRST_TEMPERATURE * mean, first)
-        if sample is not None:
-            start = _Search(sample, costs, constraints).follow(start, first, last).multipliers
+        # From few rows to more: the farther prices have to go, the wider is the band.
+        few, second = few_of_each_group(near, START_ROWS), SECOND_TEMPERATURE * median
+        start = _Search(few, costs, constraints).cool(FIRST_TEMPERATURE * mean, second)
+        if sample is None and rows.n_rows > 4 * SECOND_ROWS:
+            sample = few_of_each_group(rows, SECOND_ROWS)
+        if sample is None:
+            first = second
+        else:
+            start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
     return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last)
 
 
 def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
     """Mean and median difference between the two best costs of a row, ties left out."""
-    few = few_of_each_group(rows)
+    few = few_of_each_group(rows, START_ROWS)
     table = few.map_to_table(costs.write, costs.n_clusters)
     if table.shape[1] < 2:
         return 1.0, 1.0
@@ -135,14 +140,14 @@ def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
     return mean, float(np.median(differences[counted]))
 
 
-def few_of_each_group(rows: Any) -> Any:
-    """A few rows of each group with the weight of all of it; the rows themselves if few more."""
-    if rows.n_rows <= 2 * START_ROWS:
+def few_of_each_group(rows: Any, n_rows: int) -> Any:
+    """Some rows of each group with the weight of all of it; the rows themselves if few more."""
+    if rows.n_rows <= 2 * n_rows:
         return rows
     chosen, weights = [], []
     for members in rows.members:
-        share = START_ROWS * len(members) // (2 * rows.n_rows)
-        quota = share + START_ROWS // (2 * rows.n_groups) + 1
+        share = n_rows * len(members) // (2 * rows.n_rows)
+        quota = share + n_rows // (2 * rows.n_groups) + 1
         places, own = spread_sample_by_weight(rows.weights[members], quota)
         chosen.append(members[places])
         weights.append(own)
