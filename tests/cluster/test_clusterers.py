@@ -139,3 +139,11 @@ def test_a_group_with_fewer_rows_than_clusters_warns(clusterer):
     group = np.where(np.arange(len(X)) < 2, "few", "many")
     with pytest.warns(FairnessWarning, match="the smallest, 'few', has 2"):
         three_clusters(clusterer).fit(X, sensitive_features=group)
+
+
+@every_clusterer
+def test_a_single_row_with_weight_is_a_cluster(clusterer):
+    X = np.array([[0.1, -0.1, 0.6], [0.1, -0.5, 0.4]])
+    model = clone(clusterer).set_params(n_clusters=1, random_state=0)
+    model.fit(X, sensitive_features=[0, 0], sample_weight=[1.0, 0.0])
+    assert model.labels_.tolist() == [0, 0]

@@ -214,6 +214,11 @@ class FairSpectralClustering(FairClusterer):
 
     def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         rows_with_weight(weights, self.n_clusters, X.shape[0])
+        if weights is not None and np.count_nonzero(weights) == 1:  # a graph without an edge
+            self.embedding_, self.eigenvalues_ = np.ones((len(weights), 1)), np.zeros(1)
+            self.n_iter_ = 0
+            self._store_labels(np.zeros(len(weights), dtype=np.int32), groups, weights)
+            return
         rng = check_random_state(self.random_state)
         # One thread: the last bits of multi-threaded sums depend on the number of threads.
         with one_thread():
