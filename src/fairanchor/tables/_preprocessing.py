@@ -242,8 +242,14 @@ class Preprocessing:
                     feature_name_combiner=category_name,
                 )
                 if self.impute:
-                    imputer = SimpleImputer(strategy="constant", fill_value=column.fill)
-                    step = make_pipeline(imputer, step)
+                    # Missing text is NaN or None, depending on the version of pandas.
+                    imputers = [
+                        SimpleImputer(
+                            missing_values=missing, strategy="constant", fill_value=column.fill
+                        )
+                        for missing in (np.nan, None)
+                    ]
+                    step = make_pipeline(*imputers, step)
             steps.append((f"column {number}", step, [column.name]))
         # Fitted to one row of means, which has no deviations.
         transformer = ColumnTransformer(steps, verbose_feature_names_out=False)
