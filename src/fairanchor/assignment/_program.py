@@ -45,14 +45,11 @@ class Program:
         No fractional labels within the bounds cost less.
     table : ndarray of shape (n_clusters, n_groups)
         Weight of the cells.
-    is_exact : bool
-        Whether the value is attained.
     """
 
     multipliers: np.ndarray
     value: float
     table: np.ndarray
-    is_exact: bool
 
 
 def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: Dual) -> Program:
@@ -69,10 +66,10 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
     -------
     program : Program
     """
-    best = Program(dual.multipliers, dual.bound, dual.mass, False)
+    best = Program(dual.multipliers, dual.bound, dual.mass)
     n_bounds = constraints.n_bounds
     if n_bounds == 0:
-        return Program(dual.multipliers, dual.bound, dual.mass, True)
+        return best
     is_small = rows.n_rows * len(dual.prices) <= SMALL_TABLE
     if n_bounds > (MOST_BOUNDS_OF_SMALL if is_small else MOST_BOUNDS):
         return best
@@ -95,10 +92,10 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
             swept = sweep(rows, costs, changed, 0.0, title="program")
         value = swept.value(changed) - float(constraints.right @ found)
         if value > best.value:
-            best = Program(found, value, best.table, False)
+            best = Program(found, value, best.table)
         # The program over the band is a program over all rows with fewer choices.
         if not is_short.any() and cost - best.value <= ERROR * max(abs(cost), abs(best.value)):
-            return replace(best, table=table, is_exact=True)
+            return replace(best, table=table)
         multipliers = best.multipliers
         widths = np.where(is_short | ~is_short.any(), widening, 1.0) * widths
     return best

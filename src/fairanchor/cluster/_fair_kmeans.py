@@ -346,15 +346,15 @@ default="population"
             n_cells = self.n_clusters * first.n_groups
             few = _competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
             few = few or [first]
-            starts = [lloyd.settle(few[0], start, FIRST_STEPS) for start in starts]
+            starts = [lloyd.converge(few[0], start, FIRST_STEPS) for start in starts]
             most = PROMISING * min(start.cost for start in starts)
             starts = [start for start in starts if start.cost <= most]
         if samples or len(starts) > 1:
-            starts = [lloyd.settle(first, start) for start in starts]
+            starts = [lloyd.converge(first, start) for start in starts]
         if self.n_init == "auto":
             starts = cheapest_different(starts, 1)
         for sample in larger:
-            starts = [lloyd.settle(sample, start) for start in starts]
+            starts = [lloyd.converge(sample, start) for start in starts]
         sample = samples[-1] if training.in_chunks else None
         del samples, first, larger  # they are not needed beside all rows
         results = [lloyd.follow(training.distinct, start, sample) for start in starts]

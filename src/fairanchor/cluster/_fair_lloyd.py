@@ -128,8 +128,8 @@ class FairLloyd:
     tol: float
     min_size: float
 
-    def settle(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
-        """Where the steps converge on a sample, or come to in so many steps."""
+    def converge(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
+        """Centres after the steps on a sample, until they converge or ``max_iter`` times."""
         lloyd = self if max_iter is None else replace(self, max_iter=max_iter)
         return lloyd._iterate(sample, at)[0]
 
@@ -150,7 +150,7 @@ class FairLloyd:
             # Whole rows can leave the means elsewhere, which shows on small tables.
             labels, split = found.transported.memory_labels()
             means = means_of(rows, labels, centers, split)
-            if is_settled(found.totals.sum(axis=1), means - centers, found.cost, self.tol):
+            if has_converged(found.totals.sum(axis=1), means - centers, found.cost, self.tol):
                 break
             n_iter += 1
             again = self._assign(rows, means, found.multipliers)
@@ -181,7 +181,7 @@ class FairLloyd:
                 break
             means, multipliers = _means(rows, step, centers), step.multipliers
             n_moves += 1
-            if is_settled(step.mass.sum(axis=1), means - centers, cost, self.tol):
+            if has_converged(step.mass.sum(axis=1), means - centers, cost, self.tol):
                 converged = True
                 break
             centers = means
@@ -222,7 +222,7 @@ class FairLloyd:
         return max(rule.violations(one.totals)) > max(rule.violations(other.totals))
 
 
-def is_settled(sizes: np.ndarray, moves: np.ndarray, cost: float, tol: float) -> bool:
+def has_converged(sizes: np.ndarray, moves: np.ndarray, cost: float, tol: float) -> bool:
     """Whether the last move of the centres lowers the cost by less than half of ``tol`` of it.
 
     The next assignment lowers it by about as much again: too little to be worth a sweep.

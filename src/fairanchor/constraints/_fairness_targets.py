@@ -186,7 +186,7 @@ class FairnessTargets(BaseEstimator):
         if self.upper is not None:
             given = _table(self.upper, "upper", names, n_clusters, missing=1.0)
             upper = np.minimum(upper, given)
-        _refuse_crossed(lower, upper, names)
+        _check_crossed(lower, upper, names)
         least = _sizes(self.min_size, "min_size", n_clusters, 0.0)
         greatest = _sizes(self.max_size, "max_size", n_clusters, np.inf)
         if (least > greatest).any():
@@ -300,7 +300,7 @@ def _check_sums(shares: np.ndarray) -> None:
         )
 
 
-def _refuse_crossed(lower: np.ndarray, upper: np.ndarray, names: Any) -> None:
+def _check_crossed(lower: np.ndarray, upper: np.ndarray, names: Any) -> None:
     crossed = lower > upper + 1e-12
     if crossed.any():
         l, r = np.argwhere(crossed)[0]
