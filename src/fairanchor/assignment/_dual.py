@@ -81,6 +81,7 @@ def solve_dual(
     sums: str | None = None,
     gaps: Any = None,
     rough: bool = False,
+    known: Swept | None = None,
 ) -> Dual:
     """Multipliers for rows in memory or in chunks.
 
@@ -101,6 +102,8 @@ def solve_dual(
         `typical_gaps`, if they are known.
     rough : bool
         Whether a higher temperature will do, as for steps that others follow.
+    known : Swept, default=None
+        A pass over the rows at these costs, near the start.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def solve_dual(
             first = second
         else:
             start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
-    return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last)
+    return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last, known)
 
 
 def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
@@ -183,10 +186,18 @@ class _Search:
                 return search.multipliers
             temperature = max(temperature / COOLING, last)
 
-    def follow(self, multipliers: np.ndarray, first: float, last: float) -> Dual:
+    def follow(
+        self, multipliers: np.ndarray, first: float, last: float, known: Swept | None = None
+    ) -> Dual:
         """`Dual` from a start that is near."""
         temperature, reach, n_sweeps = first, REACH * first, 0
-        search = _Band(self, multipliers, kernels.NEGLIGIBLE * temperature + reach)
+        negligible = kernels.NEGLIGIBLE * temperature
+        prices = self.constraints.prices(multipliers)
+        if known is not None and known.reaches(prices, negligible):
+            search = _Band(self, multipliers, float(known.widths.min()), known)
+            reach = search.width - negligible
+        else:
+            search = _Band(self, multipliers, negligible + reach)
         if self.constraints.n_bounds == 0:
             return search.dual(last)
         while True:
@@ -213,10 +224,18 @@ class _Search:
 class _Band:
     """The rows that a sweep found to be near a tie, and multipliers that are changed on them."""
 
-    def __init__(self, search: _Search, multipliers: np.ndarray, width: float) -> None:
+    def __init__(
+        self,
+        search: _Search,
+        multipliers: np.ndarray,
+        width: float,
+        known: Swept | None = None,
+    ) -> None:
         self.search, self.multipliers, self.width = search, multipliers.copy(), width
-        self.reference = search.constraints.prices(multipliers)
-        self.swept = sweep(search.rows, search.costs, self.reference, width, sums=search.sums)
+        if known is None:
+            prices = search.constraints.prices(multipliers)
+            known = sweep(search.rows, search.costs, prices, width, sums=search.sums)
+        self.swept, self.reference = known, known.prices
         self.mass = np.empty(self.reference.shape)
         self.shares = np.empty(len(self.swept.band.costs))
 

@@ -21,7 +21,7 @@ from fairanchor.assignment._rounding import (
     round_targets,
     whole_table,
 )
-from fairanchor.assignment._sweep import Costs, KnownCosts, SweepTask, sweep
+from fairanchor.assignment._sweep import Costs, KnownCosts, SweepTask, Swept, sweep
 from fairanchor.assignment._transport import Transported, transport
 from fairanchor.constraints._bounds import CellConstraints
 from fairanchor.constraints._constraint import Constraint
@@ -63,7 +63,7 @@ class Assignment:
     def labellers(self) -> Iterator["Labeller"]:
         """For every chunk of rows a function that labels it."""
         moved = self.transported
-        task = SweepTask(self.costs, moved.reference, moved.widths)
+        task = SweepTask(self.costs, moved.swept.prices, moved.swept.widths)
         for start, stop in itertools.pairwise(moved.swept.chunks.tolist()):
             own = {row - start: parts for row, parts in moved.split.items() if start <= row < stop}
             yield Labeller(task, moved.labels[start:stop], own)
@@ -158,6 +158,7 @@ def assign(
     start: np.ndarray | None = None,
     sample: Any = None,
     min_size: float = 0.0,
+    known: Swept | None = None,
 ) -> Assignment:
     """The cheapest labels under a constraint.
 
@@ -174,13 +175,15 @@ def assign(
         A weighted sample of rows in chunks.
     min_size : float
         Least weight of a cluster, where the constraint is exact proportions.
+    known : Swept, default=None
+        A pass over the rows at these costs, near the start.
 
     Returns
     -------
     assignment : Assignment
     """
     constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
-    dual = solve_dual(rows, costs, constraints, start=start, sample=sample)
+    dual = solve_dual(rows, costs, constraints, start=start, sample=sample, known=known)
     whole = not rows.is_weighted
     program: Program | None
     if constraint.targets is None:
@@ -193,7 +196,7 @@ def assign(
         is_met = whole and np.array_equal(totals, targets)
         program = None if is_met else solve_program(rows, costs, constraints, dual)
     prices = dual.prices if program is None else constraints.prices(program.multipliers)
-    moved = transport(rows, costs, totals, prices, WIDTH * dual.temperature)
+    moved = transport(rows, costs, totals, prices, WIDTH * dual.temperature, dual.swept)
     cost = moved.cost()
     if program is None:
         return Assignment(costs, moved, targets, totals, cost, cost, dual.multipliers)
@@ -203,7 +206,7 @@ def assign(
 def labels_with_totals(rows: Any, costs: Costs, totals: np.ndarray) -> np.ndarray:
     """The cheapest labels of rows in memory whose cells weigh ``totals``."""
     dual = solve_dual(rows, costs, CellConstraints.of_table(totals))
-    moved = transport(rows, costs, totals, dual.prices, WIDTH * dual.temperature)
+    moved = transport(rows, costs, totals, dual.prices, WIDTH * dual.temperature, dual.swept)
     return rows.spread(*moved.memory_labels())
 
 

@@ -79,7 +79,7 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
     widths = np.full(rows.n_groups, _first_width(rows, dual, n_bounds))
     for _ in range(MAX_ROUNDS):
         prices = constraints.prices(multipliers)
-        swept = sweep(rows, costs, prices, widths, title="program")
+        swept = _pass(rows, costs, prices, widths, dual.swept)
         if len(swept.band.costs) > MOST_ENTRIES and len(swept.rows) > n_bounds:
             break
         solution = _solve(swept, constraints, multipliers, widths)
@@ -89,7 +89,7 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
         changed = constraints.prices(found)
         if (np.ptp(changed - prices, axis=0) > widths).any():
             # What it says of rows outside the band holds only within the width.
-            swept = sweep(rows, costs, changed, 0.0, title="program")
+            swept = _pass(rows, costs, changed, 0.0 * widths, dual.swept)
         value = swept.value(changed) - float(constraints.right @ found)
         if value > best.value:
             best = Program(found, value, best.table)
@@ -99,6 +99,13 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
         multipliers = best.multipliers
         widths = np.where(is_short | ~is_short.any(), widening, 1.0) * widths
     return best
+
+
+def _pass(rows: Any, costs: Costs, prices: np.ndarray, widths: np.ndarray, known: Swept) -> Swept:
+    """A pass over all rows, or what follows from one that is known."""
+    if known.reaches(prices, widths):
+        return known.narrowed(prices, widths)[0]
+    return sweep(rows, costs, prices, widths, title="program")
 
 
 def _first_width(rows: Any, dual: Dual, n_bounds: int) -> float:

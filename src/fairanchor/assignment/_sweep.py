@@ -71,6 +71,7 @@ class Swept:
         First row of the band of each chunk.
     prices : ndarray of shape (n_clusters, n_groups)
         Under which rows were sorted.
+    widths : ndarray of shape (n_groups,)
     sums : ndarray of shape (n_clusters, n_features), or None
         Of the rows that were asked for.
     """
@@ -82,7 +83,49 @@ class Swept:
     band: Band
     chunks: np.ndarray
     prices: np.ndarray
+    widths: np.ndarray
     sums: np.ndarray | None = None
+
+    def reaches(self, prices: np.ndarray, widths: np.ndarray | float) -> bool:
+        """Whether rows that are clear here are clear at these prices and widths, too."""
+        return bool((np.ptp(prices - self.prices, axis=0) + widths <= self.widths).all())
+
+    def narrowed(self, prices: np.ndarray, widths: np.ndarray) -> tuple["Swept", np.ndarray]:
+        """What a pass at other prices and widths within reach would find, without a pass.
+
+        Returns
+        -------
+        swept : Swept
+            Its labels and sums are not known.
+        places : ndarray of shape (n_rows_of_its_band,)
+            Of the rows that are still in the band.
+        """
+        if np.array_equal(prices, self.prices) and np.array_equal(widths, self.widths):
+            return self, np.arange(len(self.rows))
+        band, counts = self.band, np.diff(self.band.first)
+        entries, least = self.cheapest(prices)
+        is_near = self.priced(prices) - np.repeat(least, counts) <= np.repeat(
+            widths[band.group_codes], counts
+        )
+        n_near = counts
+        if len(counts):
+            n_near = np.add.reduceat(is_near, band.first[:-1], dtype=np.int64)
+        is_clear = n_near == 1
+        places = np.flatnonzero(~is_clear)
+        kept = np.flatnonzero(is_near & np.repeat(~is_clear, counts))
+        cleared, own = band.weights[is_clear], entries[is_clear]
+        clear = self.clear.copy()
+        np.add.at(clear, (band.clusters[own], band.group_codes[is_clear]), cleared)
+        narrow = Band(
+            np.concatenate([[0], np.cumsum(n_near[places])]), band.clusters[kept],
+            band.costs[kept], band.group_codes[places], band.weights[places],
+        )  # fmt: skip
+        cost = self.clear_cost + float(cleared @ band.costs[own])
+        chunks = np.searchsorted(places, self.chunks)
+        return (
+            Swept(None, clear, cost, self.rows[places], narrow, chunks, prices, widths),
+            places,
+        )
 
     def priced(self, prices: np.ndarray) -> np.ndarray:
         """Costs of the band's candidates, prices included."""
@@ -142,7 +185,7 @@ def sweep(
     if not isinstance(rows, ChunkedRows):
         return task(rows)
     clear, cost, numbers, band, chunks, summed = rows.each(title, _OfChunk(task), combine=_joined)
-    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, summed)
+    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, task.widths, summed)
 
 
 @dataclass(frozen=True)
@@ -205,7 +248,9 @@ class SweepTask:
         band = Band(first, clusters, kept, rows.group_codes[chosen], rows.weights[chosen])
         clear, cost, *sums = total
         edges = np.array([0, len(chosen)])
-        return Swept(labels, clear, float(cost[0]), chosen, band, edges, self.prices, *sums)
+        return Swept(
+            labels, clear, float(cost[0]), chosen, band, edges, self.prices, self.widths, *sums
+        )
 
     def _classify(
         self,

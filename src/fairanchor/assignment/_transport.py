@@ -50,8 +50,6 @@ class Transported:
         Row i of group r has the least ``costs[i, l] + prices[l, r]`` at its label, up to ties.
     swept : Swept
         The pass that the labels belong to.
-    reference, widths : ndarray
-        Prices and widths of that pass.
     labels : ndarray of shape (n_band_rows,)
         Of the rows in its band.
     split : dict
@@ -60,8 +58,6 @@ class Transported:
 
     prices: np.ndarray
     swept: Swept
-    reference: np.ndarray
-    widths: np.ndarray
     labels: np.ndarray
     split: dict = field(default_factory=dict)
 
@@ -92,7 +88,12 @@ class Transported:
 
 
 def transport(
-    rows: Any, costs: Costs, totals: np.ndarray, prices: np.ndarray, width: float = 0.0
+    rows: Any,
+    costs: Costs,
+    totals: np.ndarray,
+    prices: np.ndarray,
+    width: float = 0.0,
+    known: Swept | None = None,
 ) -> Transported:
     """The cheapest labels whose cells weigh ``totals``.
 
@@ -109,6 +110,8 @@ def transport(
         Of a similar problem.
     width : float
         Of the first band.
+    known : Swept, default=None
+        A pass over the rows at these costs, which saves another one where it reaches far enough.
 
     Returns
     -------
@@ -120,8 +123,11 @@ def transport(
     is_few = counts * n_clusters <= FEW_ENTRIES
     widths = np.where(is_few | (width == 0.0), np.inf, float(width))
     reference = prices.copy()
+    wide = sweep(rows, costs, reference, widths) if known is None else known
     for n_rounds in range(MAX_ROUNDS):
-        swept = sweep(rows, costs, reference, widths)
+        if not wide.reaches(reference, widths):
+            wide = sweep(rows, costs, reference, widths)
+        swept, places = wide.narrowed(reference, widths)
         groups = list(_groups_of(swept, totals, reference, widths, whole))
         solved = list(map_in_threads(_Group.solve, groups, rows.n_jobs))
         open_ones = [r for r, group in enumerate(solved) if not group.is_proved]
@@ -132,14 +138,15 @@ def transport(
             is_last = n_rounds == MAX_ROUNDS - 2
             reference[:, r] = prices[:, r] if is_last else solved[r].prices
             widths[r] = np.inf if is_last else WIDENING * widths[r]
-    labels = np.empty(len(swept.rows), dtype=np.int32)
+    labels = wide.band.clusters[wide.cheapest(reference)[0]].astype(np.int32)
     split: dict = {}
     solved = [group.at_central_prices() for group in solved]
     for group in solved:
-        labels[group.rows] = group.labels
-        split |= {int(group.rows[row]): parts for row, parts in group.split.items()}
+        own = places[group.rows]
+        labels[own] = group.labels
+        split |= {int(own[row]): parts for row, parts in group.split.items()}
     final = np.column_stack([group.prices for group in solved])
-    return Transported(final, swept, reference, widths, labels, split)
+    return Transported(final, wide, labels, split)
 
 
 @dataclass(frozen=True)

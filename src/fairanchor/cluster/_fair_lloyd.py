@@ -14,6 +14,7 @@ import numpy as np
 from fairanchor._kernels import _centers as kernels
 from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
+from fairanchor.assignment._sweep import Swept
 from fairanchor.constraints import Constraint
 from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._memory import added
@@ -74,11 +75,12 @@ class CenterCosts:
 
 @dataclass(frozen=True)
 class Start:
-    """Centres, their cost on some rows, and the multipliers of the constraint there."""
+    """Centres, their cost on some rows, the multipliers there, and the pass that found them."""
 
     centers: np.ndarray
     cost: float = np.inf
     multipliers: np.ndarray | None = None
+    swept: Swept | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class FairLloyd:
     def converge(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
         """Centres after the steps on a sample, until they converge or ``max_iter`` times."""
         lloyd = self if max_iter is None else replace(self, max_iter=max_iter)
-        return lloyd._iterate(sample, at)[0]
+        return replace(lloyd._iterate(sample, at)[0], swept=None)
 
     def follow(self, rows: Any, at: Start, sample: Any = None) -> LloydResult:
         """`LloydResult` of all rows.
@@ -145,7 +147,8 @@ class FairLloyd:
         """
         best, path, n_iter, converged = self._iterate(rows, at, sample)
         centers = best.centers
-        found = self._assign(rows, centers, best.multipliers, sample)
+        found = self._assign(rows, centers, best.multipliers, sample, best.swept)
+        del best
         while not (isinstance(rows, ChunkedRows) or n_iter >= self.max_iter):
             # Whole rows can leave the means elsewhere, which shows on small tables.
             labels, split = found.transported.memory_labels()
@@ -175,7 +178,7 @@ class FairLloyd:
             cost = max(step.bound, 0.0)
             converged = best is not None and cost >= best.cost * (1.0 - self.tol)
             if best is None or cost < best.cost:
-                best = Start(centers, cost, step.multipliers)
+                best = Start(centers, cost, step.multipliers, step.swept)
                 path.append(cost)
             if converged or n_moves == self.max_iter:
                 break
@@ -184,7 +187,8 @@ class FairLloyd:
             if has_converged(step.mass.sum(axis=1), means - centers, cost, self.tol):
                 converged = True
                 break
-            centers = means
+            centers, best = means, replace(best, swept=None)  # two bands are too much memory
+            del step
         return best, path, n_moves, converged
 
     def _dual(
@@ -208,11 +212,16 @@ class FairLloyd:
         )
 
     def _assign(
-        self, rows: Any, centers: np.ndarray, multipliers: np.ndarray | None, sample: Any = None
+        self,
+        rows: Any,
+        centers: np.ndarray,
+        multipliers: np.ndarray | None,
+        sample: Any = None,
+        known: Swept | None = None,
     ) -> Assignment:
         return assign(
             rows, CenterCosts(centers), self.constraint, start=multipliers, sample=sample,
-            min_size=self.min_size,
+            min_size=self.min_size, known=known,
         )  # fmt: skip
 
     def _misses_more(self, one: Assignment, other: Assignment) -> bool:
