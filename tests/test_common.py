@@ -1,5 +1,7 @@
 """scikit-learn's common checks for every public estimator, with one group and with several."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -7,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    DeepFairClustering,
     FairKMeans,
     FairletClustering,
     FairnessFirstClustering,
@@ -28,10 +31,13 @@ ESTIMATORS = [
     FairletClustering(n_clusters=3),
     BoundedFairAssignment(n_clusters=3),
 ]
+if find_spec("torch"):
+    small = {"hidden_layer_sizes": (16,), "code_size": 4, "max_iter": 3}
+    ESTIMATORS += [DeepFairClustering(3, method=name, **small) for name in ("dfdc", "dfc")]
 
 
 def expected_failures(estimator):
-    if not isinstance(estimator, AnchorFairClustering | FairKMeans):
+    if not isinstance(estimator, AnchorFairClustering | FairKMeans | DeepFairClustering):
         return {}
     reason = "the start depends on the rows, as for scikit-learn's KMeans"
     return {"check_sample_weight_equivalence_on_dense_data": reason}
