@@ -29,7 +29,7 @@ CLUSTERERS = [
     *(VariationalFairClustering(objective=name) for name in ("kmeans", "kmedian", "ncut")),
 ]
 if find_spec("torch"):
-    small = {"hidden_layer_sizes": (8,), "code_size": 4, "max_iter": 3}
+    small = {"hidden_layer_sizes": (8,), "code_size": 4, "max_iter": 1}
     CLUSTERERS += [DeepFairClustering(method=name, **small) for name in ("dfdc", "dfc")]
 every_clusterer = pytest.mark.parametrize("clusterer", CLUSTERERS, ids=repr)
 # A penalty is in the units of the features.

@@ -235,6 +235,11 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         Clusters are as large as memberships alone make them, with a row at least: free sizes
         would let clusters vanish that groups do not share.
         """
+        if not np.isfinite(log_y).all():
+            raise ValueError(
+                f"The training diverged with learning_rate={self.learning_rate}: memberships are "
+                "not finite. Use a smaller learning_rate."
+            )
         sizes = np.bincount(np.argmax(log_y, axis=1), rows.weights, self.n_clusters)
         unit = rows.weights.min()
         sizes = raise_small_sizes(sizes, unit)

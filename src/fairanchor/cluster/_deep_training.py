@@ -252,9 +252,10 @@ class StudentMemberships(nn.Module):
 
 def train_dfc(model: Any, training: Training, epochs: Iterator[int]) -> tuple[Layers, Head]:
     """Autoencoder; a model of each group alone; all groups against a critic. A third each."""
-    n_first, n_second = ceil(model.max_iter / 3), ceil(model.max_iter / 3)
+    # The last stage has one epoch at least.
+    n_first = min(ceil(model.max_iter / 3), (model.max_iter - 1) // 2)
     encoder = pretrained_encoder(model, training, islice(epochs, n_first))
-    alone = models_of_groups(model, training, encoder, islice(epochs, n_second))
+    alone = models_of_groups(model, training, encoder, islice(epochs, n_first))
     memberships = StudentMemberships.start(model, training, encoder)
 
     n_groups, n_clusters = len(training.groups), model.n_clusters
@@ -269,7 +270,7 @@ def train_dfc(model: Any, training: Training, epochs: Iterator[int]) -> tuple[La
     )
     per_group = ceil(model.batch_size / n_groups)
     n_batches = training.n_batches(model.batch_size)
-    n_steps = (model.max_iter - n_first - n_second) * n_batches
+    n_steps = (model.max_iter - 2 * n_first) * n_batches
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda done: (1 + 10 * done / n_steps) ** -0.75
     )
