@@ -1,5 +1,8 @@
 """scikit-learn's common checks for every public estimator, with one group and with several."""
 
+from importlib.util import find_spec
+from inspect import signature
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -7,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    DeepFairClustering,
     FairKMeans,
     FairletClustering,
     FairnessFirstClustering,
@@ -28,10 +32,12 @@ ESTIMATORS = [
     FairletClustering(n_clusters=3),
     BoundedFairAssignment(n_clusters=3),
 ]
+if find_spec("torch"):
+    ESTIMATORS.append(DeepFairClustering(3, hidden_layer_sizes=(16,), code_size=4, max_iter=2))
 
 
 def expected_failures(estimator):
-    if not isinstance(estimator, AnchorFairClustering | FairKMeans):
+    if not isinstance(estimator, AnchorFairClustering | FairKMeans | DeepFairClustering):
         return {}
     reason = "the start depends on the rows, as for scikit-learn's KMeans"
     return {"check_sample_weight_equivalence_on_dense_data": reason}
@@ -61,6 +67,12 @@ def group_of_rows(X):
     return np.where(digits % 2 == 0, "even", "odd") if len(digits) else None
 
 
+def takes_groups(base, name):
+    """Whether there is such a method, and it takes groups or passes keywords on."""
+    parameters = signature(getattr(base, name)).parameters if hasattr(base, name) else {}
+    return not {"sensitive_features", "fit_params"}.isdisjoint(parameters)
+
+
 def with_groups(estimator):
     """The estimator, of a class that finds groups for the checks, which pass none."""
     base = type(estimator)
@@ -83,7 +95,7 @@ def with_groups(estimator):
         "transform",
         "score",
     ]
-    methods = {name: with_keyword(name) for name in [*names, "score"] if hasattr(base, name)}
+    methods = {name: with_keyword(name) for name in names if takes_groups(base, name)}
     grouped = type(f"{base.__name__}", (base,), {"__init__": base.__init__, **methods})
     # Pickling looks classes up by their module and name.
     grouped.__qualname__ = grouped.__name__ = f"{base.__name__}WithGroups"

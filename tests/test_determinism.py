@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import fairanchor.rows._memory as memory
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    DeepFairClustering,
     FairKMeans,
     FairletClustering,
     FairnessFirstClustering,
@@ -54,8 +56,11 @@ SMALL = {
     "fairness first": FairnessFirstClustering(4, random_state=3),
     "bounded": BoundedFairAssignment(4, random_state=3),
 }
+if find_spec("torch"):
+    SMALL["deep"] = DeepFairClustering(4, max_iter=10, random_state=3)
 NUMBERS = ("labels_", "counts_", "targets_", "multipliers_", "assignment_prices_", "anchors_",
-           "cluster_centers_", "inertia_", "mass_error_", "duality_gap_", "n_iter_")  # fmt: skip
+           "cluster_centers_", "dual_variables_", "inertia_", "mass_error_", "duality_gap_",
+           "n_iter_")  # fmt: skip
 
 
 def fingerprint(estimator, span=slice(None), **parameters):

@@ -34,6 +34,7 @@ FENCE = re.compile(
 NOT_RUN = {
     "README.md": 2,
     "docs/fairness.md": 1,
+    "docs/guide/deep.md": 1,
     "docs/large_data.md": 3,
     "docs/guide/quick_start.md": 1,
     "docs/reproduction.md": 1,
@@ -85,6 +86,8 @@ def people_in_files(directory):
 
 
 PREPARE = {"docs/large_data.md": people_in_files}
+# Pages whose blocks need an optional package.
+NEEDED = {"docs/guide/deep.md": "torch"}
 
 
 @pytest.mark.slow
@@ -94,6 +97,8 @@ def test_blocks_of_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     if page in PREPARE:
         PREPARE[page](tmp_path)
+    if page in NEEDED:
+        pytest.importorskip(NEEDED[page], reason=f"{page} needs {NEEDED[page]}")
     namespace = {"__name__": "page"}
     for block in blocks_of(page):
         if block.reason is not None:

@@ -1,6 +1,7 @@
 """What holds for every fair clusterer: invariances, weights, degenerate and invalid input."""
 
 import pickle
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.base import clone
 
 from fairanchor import (
     BoundedFairAssignment,
+    DeepFairClustering,
     FairletClustering,
     FairnessFirstClustering,
     FairSpectralClustering,
@@ -26,6 +28,9 @@ CLUSTERERS = [
     OneStageFairSpectralClustering(),
     *(VariationalFairClustering(objective=name) for name in ("kmeans", "kmedian", "ncut")),
 ]
+if find_spec("torch"):
+    small = {"hidden_layer_sizes": (8,), "code_size": 4, "max_iter": 1}
+    CLUSTERERS += [DeepFairClustering(method=name, **small) for name in ("dfdc", "dfc")]
 every_clusterer = pytest.mark.parametrize("clusterer", CLUSTERERS, ids=repr)
 # A penalty is in the units of the features.
 SCALE_FREE = [own for own in CLUSTERERS if not isinstance(own, VariationalFairClustering)]
