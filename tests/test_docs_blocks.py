@@ -153,7 +153,8 @@ PREPARE = {"docs/guide/larger_than_memory.md": people_in_files}
 def test_blocks_of_the_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    PREPARE.get(page, Path)(tmp_path)
+    if page in PREPARE:
+        PREPARE[page](tmp_path)
     for block, printed in run_page(page):
         if block.output is not None:
             assert is_shown(printed, block.output), f"\n{block.code}\nprinted\n{printed}"
@@ -193,7 +194,8 @@ def write_outputs(page):
     """Replace the outputs of a page that are no longer what its blocks print."""
     path = (ROOT / page).resolve()
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
-        PREPARE.get(page, Path)(Path(directory))
+        if page in PREPARE:
+            PREPARE[page](Path(directory))
         for block, printed in run_page(page):
             if block.output is not None and not is_shown(printed, block.output):
                 printed = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
