@@ -158,6 +158,15 @@ def clusters_path(
     -------
     path : FairnessPath
         In the order of increasing numbers of clusters.
+
+    Examples
+    --------
+    >>> from fairanchor import clusters_path
+    >>> from fairanchor.datasets import make_zafar
+    >>> data = make_zafar(400, variant="original", random_state=0)
+    >>> path = clusters_path(data.data, data.sensitive_features, [2, 3], n_init=2, random_state=0)
+    >>> bool((path.table["cost_ratio"] >= 1).all())
+    True
     """
     check_tolerance(tolerance)
     records, models = [], []
@@ -174,23 +183,33 @@ def clusters_path(
 
 
 def suggest_tolerance(path: FairnessPath, *, extra_cost: float = 0.05) -> float:
-    """The smallest tolerance of a path that costs at most so much more than the loosest one.
+    """The smallest tolerance of a path whose cost is close to that of the loosest one.
 
-    A reading of the curve, not advice: what fairness may cost, and whether any tolerance is
-    acceptable, depends on what the clusters are used for. The loosest tolerance should be 1, no
-    constraint at all; with another a warning states what costs are compared with.
+    The result describes the curve and is not advice: what fairness may cost, and whether any
+    tolerance is acceptable, depends on what the clusters are used for. The loosest tolerance of the
+    path should be 1, no constraint; if it is not, a warning states what costs are compared with.
 
     Parameters
     ----------
     path : FairnessPath
         Of `fairness_path`, with at least two tolerances.
     extra_cost : float, default=0.05
-        Part of the loosest tolerance's cost.
+        Largest extra cost, as a part of the loosest tolerance's cost.
 
     Returns
     -------
     tolerance : float
         One of the path's tolerances; the loosest if no tighter one costs so little.
+
+    Examples
+    --------
+    >>> from fairanchor import fairness_path, suggest_tolerance
+    >>> from fairanchor.datasets import make_zafar
+    >>> data = make_zafar(400, variant="original", random_state=0)
+    >>> path = fairness_path(data.data, data.sensitive_features, (0, 0.2, 1), n_clusters=2,
+    ...                      n_init=2, random_state=0)
+    >>> suggest_tolerance(path, extra_cost=0.1)
+    0.2
     """
     if isinstance(extra_cost, bool) or not isinstance(extra_cost, Real) or not extra_cost >= 0:
         raise ValueError(

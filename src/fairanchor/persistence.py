@@ -210,6 +210,19 @@ def load_model(path: PathName) -> Any:
     estimator : AnchorFairClustering or FairKMeans
         Predictions are those of the saved estimator. It has no ``labels_`` and no ``clusterer_``;
         ``preprocessing_`` is None unless the command line wrote the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fairanchor import FairKMeans, load_model
+    >>> X, group = [[0.0], [0.1], [5.0], [5.1]], ["a", "b", "a", "b"]
+    >>> model = FairKMeans(2, random_state=0).fit(X, sensitive_features=group)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     model.save(Path(directory) / "model.npz")
+    ...     again = load_model(Path(directory) / "model.npz")
+    >>> bool((again.predict(X, sensitive_features=group) == model.labels_).all())
+    True
     """
     path = Path(path)
     if not path.exists():

@@ -148,8 +148,20 @@ def fair_assign(
     """Assign rows to clusters at the least cost, with fair clusters.
 
     Costs can be anything: squared distances, minus log-likelihoods of a mixture, dissimilarities
-    of categories, outputs of a network. Among all labels whose clusters have the composition
-    that is asked for, those with the least sum of costs are returned.
+    of categories, outputs of a network. Minimises, over labels::
+
+        sum_i w_i costs[i, label_i]
+        subject to  |N[l, r] - pi_r N_l| < 1   for every cluster l and group r
+        (or a table of counts, or bounds on the shares N[l, r] / N_l and the sizes N_l)
+
+    where N[l, r] is the number of rows of group r in cluster l, N_l the size of the cluster and
+    pi_r the group's share of the data.
+
+    *Guaranteed*, for rows without unequal weights and a constraint that is the same for all
+    clusters: it is met up to less than one row per cell, and the labels are optimal for their
+    counts. With ``attributes="separate"`` no bound on the violation is guaranteed beforehand.
+
+    *Cost*: a few passes over the costs, and work on the rows near a tie between clusters.
 
     Parameters
     ----------

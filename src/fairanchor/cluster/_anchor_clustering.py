@@ -61,11 +61,21 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
        asked for.
 
+    With the costs D of the graph and the targets t, the labels minimise::
+
+        sum_i w_i D[i, label_i]
+        subject to  |N[l, r] - t[l, r]| < 1   for every cluster l and group r
+
+    where N[l, r] is the number of rows of group r in cluster l.
+
     *Guaranteed for the labels* with ``assignment="balanced"``: cluster sizes and group sizes
     are exact, and every cell of the table clusters × groups is its target, rounded up or
     down. With ``fairness="population"`` the target is the population's composition, so no
     clustering of the same data with clusters of these sizes is better balanced.
     *Not guaranteed*: the composition of rows that are predicted later.
+
+    *Cost*: the clusterer on the anchors, whose time does not depend on the number of rows, and one
+    product of rows and anchors.
 
     For compact clusters use `FairKMeans`, which is faster and minimises the k-means cost.
 

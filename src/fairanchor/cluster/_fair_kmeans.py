@@ -55,19 +55,22 @@ class FairKMeans(LargeScaleClusterer):
         subject to  |N[l, r] - pi_r N_l| < 1   for every cluster l and group r
         (or, with a tolerance,  (1 - tolerance) pi_r <= N[l, r] / N_l <= pi_r / (1 - tolerance))
 
-    where N[l, r] counts group r in cluster l, N_l is the cluster's size and pi_r the group's
-    share of the data. Like k-means it finds a local optimum. Steps share rows near a tie between
-    clusters, so that they satisfy the constraint in fractions; the labels of the last step are
-    whole, and optimal for its centres and their counts.
+    where N[l, r] is the number of rows of group r in cluster l, N_l the size of the cluster and
+    pi_r the group's share of the data. Like k-means, it finds a local optimum by Lloyd steps, in
+    which the assignment is the cheapest one that satisfies the constraint. The steps share rows
+    near a tie between clusters; the final labels are whole, and optimal for the final centres and
+    for their counts.
 
-    Any number of groups. *Guaranteed for the labels*: cluster and group totals are exact
-    and every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight``
-    the cells are met up to the largest weight among a few rows. With a tolerance or bounds a cell
-    misses them by less than one row, and by none if whole numbers near the linear program's
-    solution allow it; ``worst_violation_`` reports what was found. With
-    ``attributes="separate"`` no violation is guaranteed beforehand (nearly always it is below
-    one row), and a warning reports one of a row or more. The cost of an iteration is linear in
-    the number of rows.
+    *Guaranteed for the labels*, with any number of groups: cluster and group totals are exact, and
+    every cell is the floor or the ceiling of ``N_l pi_r``. With unequal ``sample_weight`` a cell
+    can miss it by the largest weight among a few rows. With a tolerance or bounds a cell misses
+    them by less than one row, and by none if whole numbers near the linear program's solution
+    allow it; ``worst_violation_`` is the actual violation. With ``attributes="separate"`` no bound
+    on the violation is guaranteed beforehand (nearly always it is below one row), and a warning
+    reports a violation of one row or more.
+
+    *Cost*: the time of an iteration is linear in the number of rows. A table of rows × clusters is
+    never stored.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ SUM_ERROR = 1e-6
 class FairnessTargets(BaseEstimator):
     """Bounds on the share of each group in each cluster, and on the clusters' sizes.
 
-    With nothing given, every cluster mirrors the data. Names of groups are looked up in the
-    data only by `resolve` and `check`, so one object serves many tables.
+    Without arguments, every cluster mirrors the data. The names of groups are compared with those
+    of the data in `fit` and `check` only, so that one object can be used for many tables.
 
     Parameters
     ----------

@@ -29,6 +29,14 @@ SOLVERS: dict[str, Any] = {"newton": NewtonSolver, "admm": ADMMSolver}
 class ReconstructionGraph(BaseEstimator):
     """Write each row as a convex combination of the anchors, as in the paper.
 
+    With the anchors as the rows of H, the weights z_i of the rows minimise::
+
+        sum_i w_i (||x_i - H^T z_i||^2 + alpha ||z_i||^2)   over z_i in the simplex
+        subject to  sum of w_i z_ij over rows i of group r and anchors j of cluster l = t[l, r]
+
+    A sweep solves one small quadratic program per row, so the time grows quickly with the number
+    of anchors.
+
     Parameters
     ----------
     alpha : float or "auto", default="auto"

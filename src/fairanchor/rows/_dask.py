@@ -95,7 +95,7 @@ def result_of(future: Any, title: str) -> Any:
         raise RuntimeError(
             f"The pass {title!r} was given up: {error.allowed_failures + 1} worker(s) died, one "
             "after the other, while they worked on the same chunk. Most often they ran out of "
-            "memory: give them more, or start more of them (docs/large_data.md, Sizing)."
+            "memory: give them more, or start more of them (guide, 'A cluster of machines')."
         ) from error
     except CancelledError as error:
         raise RuntimeError(
