@@ -257,7 +257,7 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
     features = getattr(estimator, "feature_names_in_", None)
     sensitive = getattr(estimator, "sensitive_names_in_", None)
     if sensitive is None and preprocessing is not None:
-        sensitive = preprocessing.sensitive
+        sensitive = preprocessing.sensitive or None
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

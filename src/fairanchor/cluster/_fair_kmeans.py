@@ -21,6 +21,7 @@ from fairanchor.cluster._fair_lloyd import (
     LloydResult,
     Start,
     cost_of,
+    in_order_of_sizes,
     means_of,
     plain_lloyd,
     sums_in_chunks,
@@ -236,9 +237,10 @@ default="population"
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row. Without it all rows are one group, which a warning reports. For
-            datasets and Dask DataFrames the name of a column or a list of names; all other
-            columns are features.
+            Group of each row. Without it all rows are one group, and only the sizes of the
+            clusters can be constrained; a warning reports it if they are not. For datasets and
+            Dask DataFrames the name of a column or a list of names; all other columns are
+            features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 
@@ -340,7 +342,7 @@ default="population"
                 training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters)
             )
         first, *larger = samples or [training.distinct]
-        starts = [Start(centers) for centers in self._starts(training, first)]
+        starts = [Start(centers) for centers in self._starts(training, first, lloyd.constraint)]
         if self.n_init == "auto" and len(starts) > 1:
             # A few steps on few rows tell which ones are worth more.
             n_cells = self.n_clusters * first.n_groups
@@ -360,14 +362,20 @@ default="population"
         results = [lloyd.follow(training.distinct, start, sample) for start in starts]
         return cheapest_different(results, 1)[0]
 
-    def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
+    def _starts(
+        self, training: TrainingRows, sample: Any, constraint: Constraint
+    ) -> list[np.ndarray]:
         """Centres to start from, the best first.
+
+        Where clusters are to have different sizes, the largest ones get the largest sizes, unless
+        the start is given: its clusters are numbered by the user.
 
         Parameters
         ----------
         training : TrainingRows
         sample : MemoryRows
             What plain k-means runs on.
+        constraint : Constraint
 
         Returns
         -------
@@ -375,6 +383,13 @@ default="population"
         """
         if not isinstance(self.init, str):
             return [self._given_start(training)]
+        starts = self._found_starts(training, sample)
+        wanted = constraint.typical_sizes(sample.total)
+        if wanted is None or np.ptp(wanted) == 0.0:
+            return starts
+        return [in_order_of_sizes(sample, centers, wanted) for centers in starts]
+
+    def _found_starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
         n_clusters, random_state = self.n_clusters, check_random_state(self.random_state)
         rows = sample if training.in_chunks else training.rows
         n_fits = 1 if self.n_init == "auto" else int(self.n_init)

@@ -262,6 +262,14 @@ def plain_lloyd(
     return centers, last_cost
 
 
+def in_order_of_sizes(rows: Any, centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The same centres, numbered so that those with more rows get the larger sizes."""
+    totals = rows.sum(_PlainStep(CenterCosts(centers)))[1]
+    ordered = np.empty_like(centers)
+    ordered[np.argsort(sizes, kind="stable")] = centers[np.argsort(totals, kind="stable")]
+    return ordered
+
+
 @dataclass(frozen=True)
 class _PlainStep:
     """Sums, weights and cost of a block's rows at their nearest centres."""

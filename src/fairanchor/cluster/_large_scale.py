@@ -26,7 +26,7 @@ from fairanchor.cluster._base import (
 )
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
-from fairanchor.constraints._constraint import is_bounds
+from fairanchor.constraints._constraint import asks_for_sizes, is_bounds
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, store_sensitive_names
 from fairanchor.groups._groups import Groups, check_groups, warn_one_group
@@ -278,6 +278,11 @@ class LargeScaleClusterer(FairClusterer):
             return f"min_cluster_size={self.min_cluster_size}"
         return None
 
+    @property
+    def _warns_of_one_group(self) -> bool:
+        """Whether rows without groups leave nothing to ask for."""
+        return not asks_for_sizes(self.fairness, self.min_cluster_size)
+
     def _attributes_in_words(self) -> str | None:
         """The parameter that asks for attributes each by itself, or None."""
         return "attributes='separate'" if self.attributes == "separate" else None
@@ -318,7 +323,9 @@ class LargeScaleClusterer(FairClusterer):
         if source is not None:
             set_feature_names(self, source.feature_names, X.shape[1])
         check_n_clusters(n_clusters, len(X))
-        groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
+        groups = check_groups(
+            sensitive_features, len(X), missing=self.missing_groups, warns=self._warns_of_one_group
+        )
         attributes = None
         if self.attributes == "separate":
             attributes = Attributes.of(sensitive_features, groups)
@@ -353,7 +360,7 @@ class LargeScaleClusterer(FairClusterer):
                 "files or on a cluster."
             )
         check_n_clusters(self.n_clusters or 1, source.n_rows)
-        if sensitive_features is None:
+        if sensitive_features is None and self._warns_of_one_group:
             warn_one_group()
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
         opened = source.open(
