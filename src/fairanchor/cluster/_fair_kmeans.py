@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_array
 
 from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
@@ -25,12 +26,14 @@ from fairanchor.cluster._fair_lloyd import (
     means_of,
     plain_lloyd,
     sums_in_chunks,
+    unit_length,
 )
 from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
 from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows
+from fairanchor.rows._tables import dense_rows
 
 # Rows from which seeds are drawn: at least, and for each cluster.
 SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
@@ -74,6 +77,10 @@ class FairKMeans(LargeScaleClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        ``"cosine"`` divides rows and centres by their norms (spherical k-means), as embeddings
+        and texts ask for: a squared distance is then ``2 (1 - cosine)``. A row of zeros is as far
+        from every centre.
     init : {"k-means", "k-means++", "random"}, array-like or fitted estimator, default="k-means"
         Where the fair iterations start: at the centres of plain k-means, at its seeds, at random
         rows, at given centres of shape (n_clusters, n_features), at the means of given labels of
@@ -169,9 +176,11 @@ default="population"
     """
 
     _keeps_float32 = True
+    _takes_sparse = True
 
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"euclidean", "cosine"})],
         "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like", HasMethods("fit")],
         "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -190,6 +199,7 @@ default="population"
         self,
         n_clusters: int = 8,
         *,
+        metric: str = "euclidean",
         init: Any = "k-means",
         n_init: int | str = "auto",
         max_iter: int = 100,
@@ -204,6 +214,7 @@ default="population"
         random_state: Seed | None = None,
     ) -> None:
         self.n_clusters = n_clusters
+        self.metric = metric
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -231,9 +242,10 @@ default="population"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), dataset or Dask collection
-            Rows to cluster: in memory, in the Parquet or Arrow files of a pyarrow dataset, or in a
-            Dask DataFrame or array, whose client must be open.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster: in memory (sparse rows stay sparse, in CSR format), in the Parquet or
+            Arrow files of a pyarrow dataset, or in a Dask DataFrame or array, whose client must be
+            open.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
@@ -279,6 +291,15 @@ default="population"
         self._validate_params()
         return self._fit_rows(X, sensitive_features, sample_weight, before)
 
+    @property
+    def _has_unit_rows(self) -> bool:
+        return self.metric == "cosine"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _restore_costs(self, parts: dict[str, Any]) -> None:
         """Set the costs that a model file has stored in parts."""
         self._costs = CenterCosts(parts["centers"])
@@ -302,7 +323,7 @@ default="population"
             self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
         )  # fmt: skip
         least = 0.0 if training.rows.is_weighted else 1.0
-        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least)
+        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least, self._has_unit_rows)
         best, is_warm = self._best_fit(training, lloyd), False
         if before is not None:
             # The labels of a tighter constraint satisfy this one too.
@@ -382,7 +403,8 @@ default="population"
         centers : list of ndarray of shape (n_clusters, n_features)
         """
         if not isinstance(self.init, str):
-            return [self._given_start(training)]
+            given = self._given_start(training)
+            return [unit_length(given) if self._has_unit_rows else given]
         starts = self._found_starts(training, sample)
         wanted = constraint.typical_sizes(sample.total)
         if wanted is None or np.ptp(wanted) == 0.0:
@@ -397,12 +419,11 @@ default="population"
             shares = rows.weights / rows.total
             if np.count_nonzero(shares) < n_clusters:
                 shares = None  # rows without weight have to serve as well
-            return [
-                rows.X[
-                    random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
-                ].astype(np.float64)
+            chosen = (
+                random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
                 for _ in range(n_fits)
-            ]
+            )
+            return [dense_rows(rows.X[indices]) for indices in chosen]
         if self.init == "k-means++":
             return _seeds(rows, n_clusters, random_state, n_fits)
         n_runs, n_finalists = (
@@ -411,7 +432,15 @@ default="population"
         )
         seeds = _seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
         plain = [
-            Start(*plain_lloyd(sample, centers, max_iter=self.max_iter, tol=self.tol))
+            Start(
+                *plain_lloyd(
+                    sample,
+                    centers,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    spherical=self._has_unit_rows,
+                )
+            )  # fmt: skip
             for centers in seeds
         ]
         if self.n_init != "auto":
@@ -482,7 +511,7 @@ def _seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
     X, weights = rows.X[chosen], rows.weights[chosen]
-    options = {"sample_weight": weights, "x_squared_norms": np.einsum("ij,ij->i", X, X)}
+    options = {"sample_weight": weights, "x_squared_norms": row_norms(X, squared=True)}
     return [
         kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0].astype(np.float64)
         for _ in range(n_seeds)
@@ -526,7 +555,7 @@ def cheapest_different(candidates: Any, at_most: int, same: float = 1e-9) -> lis
 
 def _why_empty(rows: Any, n_clusters: int, targets: np.ndarray) -> str:
     """Why clusters that should have had so much of each group got no row."""
-    n_distinct = len(np.unique(rows.X, axis=0))
+    n_distinct = len(np.unique(rows.X, axis=0)) if isinstance(rows.X, np.ndarray) else n_clusters
     if n_distinct < n_clusters:
         return f"X has only {n_distinct} distinct row(s) for {n_clusters} clusters"
     share = targets.sum(axis=1).max()

@@ -43,6 +43,7 @@ from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._open import kind_of, sensitive_names, source_of
 from fairanchor.rows._raw_rows import as_table
+from fairanchor.rows._tables import with_unit_rows
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class LargeScaleClusterer(FairClusterer):
     _costs: Any
     #: Whether rows of float32 stay as they are; distances are float64 in any case.
     _keeps_float32 = False
+    #: Whether sparse rows are taken as they are.
+    _takes_sparse = False
     #: Rows of a chunk, and sizes of samples: fixed, since labels may depend on them.
     _chunk_rows = CHUNK_ROWS
     _sampler = Sampler()
@@ -319,20 +322,20 @@ class LargeScaleClusterer(FairClusterer):
             sensitive_features = as_table(raw.columns, columns) if raw.columns else None
         else:
             check_pairing(X, sensitive_features)
-        X = check_rows(self, X, keep_float32=self._keeps_float32)
+        X = check_rows(self, X, keep_float32=self._keeps_float32, sparse=self._takes_sparse)
         if source is not None:
             set_feature_names(self, source.feature_names, X.shape[1])
-        check_n_clusters(n_clusters, len(X))
+        check_n_clusters(n_clusters, X.shape[0])
         groups = check_groups(
-            sensitive_features, len(X), missing=self.missing_groups, warns=self._warns_of_one_group
-        )
+            sensitive_features, X.shape[0], missing=self.missing_groups,
+            warns=self._warns_of_one_group,
+        )  # fmt: skip
         attributes = None
         if self.attributes == "separate":
             attributes = Attributes.of(sensitive_features, groups)
         weights: Any = check_weights(sample_weight, X)
         unit = 1.0
-        length = power_of_two_scale(X)
-        X = X if length == 1.0 else X * length
+        X, length = self._scaled(X, power_of_two_scale(X))
         if weights is not None and np.ptp(weights) == 0.0:
             # Equal weights are counts in another unit, and counts can be met exactly.
             unit, weights = float(weights[0]), None
@@ -364,13 +367,26 @@ class LargeScaleClusterer(FairClusterer):
             warn_one_group()
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
         opened = source.open(
-            self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1
-        )
+            self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
+            unit=self._has_unit_rows,
+        )  # fmt: skip
         opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
+        length = 1.0 if self._has_unit_rows else opened.scale
         return TrainingRows(
-            opened.rows, opened.groups, None, opened.scale, columns=columns, sampler=self._sampler
+            opened.rows, opened.groups, None, length, columns=columns, sampler=self._sampler
         )
+
+    @property
+    def _has_unit_rows(self) -> bool:
+        """Whether rows are divided by their norms."""
+        return False
+
+    def _scaled(self, X: Any, length: float) -> tuple[Any, float]:
+        """Checked rows as they are used, and what lengths are multiplied by."""
+        if self._has_unit_rows:
+            return with_unit_rows(X), 1.0
+        return X if length == 1.0 else X * length, length
 
     def _checkpoint_of(self, source: Any) -> Any:
         """Where the run's checkpoint is kept, if one is wanted."""
@@ -388,11 +404,13 @@ class LargeScaleClusterer(FairClusterer):
                 "batch; write_labels writes the labels of the rows that were fitted."
             )
         check_pairing(X, sensitive_features)
-        X = check_rows(self, X, reset=False, keep_float32=self._keeps_float32)
+        X = check_rows(
+            self, X, reset=False, keep_float32=self._keeps_float32, sparse=self._takes_sparse
+        )
         codes, extra = known_codes(
             self,
             sensitive_features,
-            len(X),
+            X.shape[0],
             unknown_groups=self.unknown_groups,
             missing_groups=self.missing_groups,
         )
@@ -403,7 +421,7 @@ class LargeScaleClusterer(FairClusterer):
             average = self._average(self.assignment_prices_, self._allowed, -np.inf)
             columns.append(average[:, None])
         prices = np.column_stack(columns) * self._price_unit
-        X = X if self._length == 1.0 else X * self._length
+        X, _ = self._scaled(X, self._length)
         return MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
 
     def _average(self, table: np.ndarray, allowed: np.ndarray, default: float) -> np.ndarray:
