@@ -16,6 +16,7 @@ from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thre
 from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._base import fill_empty_clusters, warn_about_small_groups
+from fairanchor.cluster._center_distances import CenterDistances
 from fairanchor.cluster._fair_lloyd import (
     CenterCosts,
     FairLloyd,
@@ -50,7 +51,7 @@ FIRST_ROWS, FIRST_ROWS_PER_CELL, FIRST_STEPS, PROMISING = 8_000, 25, 3, 1.015
 COMPETING_ROWS = 20_000
 
 
-class FairKMeans(LargeScaleClusterer):
+class FairKMeans(CenterDistances, LargeScaleClusterer):
     """k-means whose clusters all mirror the population's groups, exactly or up to a tolerance.
 
     Minimises, over labels and centres::
@@ -295,11 +296,6 @@ default="population"
     def _has_unit_rows(self) -> bool:
         return self.metric == "cosine"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _restore_costs(self, parts: dict[str, Any]) -> None:
         """Set the costs that a model file has stored in parts."""
         self._costs = CenterCosts(parts["centers"])
@@ -359,15 +355,13 @@ default="population"
         """
         samples = training.samples(self.n_clusters, training.draw(self.n_clusters))
         if not samples:
-            samples = _competing_sample(
-                training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters)
-            )
+            samples = competing_sample(training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters))
         first, *larger = samples or [training.distinct]
         starts = [Start(centers) for centers in self._starts(training, first, lloyd.constraint)]
         if self.n_init == "auto" and len(starts) > 1:
             # A few steps on few rows tell which ones are worth more.
             n_cells = self.n_clusters * first.n_groups
-            few = _competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
+            few = competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
             few = few or [first]
             starts = [lloyd.converge(few[0], start, FIRST_STEPS) for start in starts]
             most = PROMISING * min(start.cost for start in starts)
@@ -425,12 +419,12 @@ default="population"
             )
             return [dense_rows(rows.X[indices]) for indices in chosen]
         if self.init == "k-means++":
-            return _seeds(rows, n_clusters, random_state, n_fits)
+            return kmeans_seeds(rows, n_clusters, random_state, n_fits)
         n_runs, n_finalists = (
             _by_clusters(PLAIN_RUNS, n_clusters),
             _by_clusters(FINALISTS, n_clusters),
         )
-        seeds = _seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
+        seeds = kmeans_seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
         plain = [
             Start(
                 *plain_lloyd(
@@ -506,7 +500,7 @@ default="population"
         return labels, cost_of(rows, labels, best.centers)
 
 
-def _seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
+def kmeans_seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
     """Centres by k-means++, so often."""
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
@@ -523,7 +517,7 @@ def _by_clusters(numbers: dict[int, int], n_clusters: int) -> int:
     return next((number for most, number in numbers.items() if n_clusters <= most), 1)
 
 
-def _competing_sample(rows: Any, n_rows: int) -> list[MemoryRows]:
+def competing_sample(rows: Any, n_rows: int) -> list[MemoryRows]:
     """Some rows of each group, with the weight of all of it, to compare starts on; or none."""
     if rows.n_rows <= 2 * n_rows:
         return []

@@ -245,6 +245,11 @@ class LargeScaleClusterer(FairClusterer):
         """
         yield from self._chunked_labels()
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_costs")
 
@@ -395,6 +400,14 @@ class LargeScaleClusterer(FairClusterer):
         run = identity_of_run(self.get_params(deep=False), source.fingerprint(), self._chunk_rows)
         return source.checkpoint(run)
 
+    def _rows_of(self, X: Table) -> MemoryRows:
+        """New rows in the fitted scale, as one group."""
+        X = check_rows(
+            self, X, reset=False, keep_float32=self._keeps_float32, sparse=self._takes_sparse
+        )
+        X, _ = self._scaled(X, self._length)
+        return MemoryRows(X, np.zeros(X.shape[0], dtype=np.int64), 1, n_jobs=self.n_jobs)
+
     def _new_rows(self, X: Table, sensitive_features: Table) -> tuple[MemoryRows, np.ndarray]:
         """New rows in the fitted scale, and prices with a column for each of their codes."""
         check_is_fitted(self)
@@ -404,13 +417,11 @@ class LargeScaleClusterer(FairClusterer):
                 "batch; write_labels writes the labels of the rows that were fitted."
             )
         check_pairing(X, sensitive_features)
-        X = check_rows(
-            self, X, reset=False, keep_float32=self._keeps_float32, sparse=self._takes_sparse
-        )
+        rows = self._rows_of(X)
         codes, extra = known_codes(
             self,
             sensitive_features,
-            X.shape[0],
+            rows.n_rows,
             unknown_groups=self.unknown_groups,
             missing_groups=self.missing_groups,
         )
@@ -421,8 +432,7 @@ class LargeScaleClusterer(FairClusterer):
             average = self._average(self.assignment_prices_, self._allowed, -np.inf)
             columns.append(average[:, None])
         prices = np.column_stack(columns) * self._price_unit
-        X, _ = self._scaled(X, self._length)
-        return MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
+        return MemoryRows(rows.X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
 
     def _average(self, table: np.ndarray, allowed: np.ndarray, default: float) -> np.ndarray:
         """Mean of each row over the groups that may use the cell, by their shares."""
