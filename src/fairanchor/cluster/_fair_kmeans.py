@@ -246,14 +246,15 @@ default="population"
         X : {array-like, sparse matrix} of shape (n_samples, n_features), dataset or Dask collection
             Rows to cluster: in memory (sparse rows stay sparse, in CSR format), in the Parquet or
             Arrow files of a pyarrow dataset, or in a Dask DataFrame or array, whose client must be
-            open.
+            open. Anything else with ``__arrow_c_stream__`` (a relation of DuckDB, a reader of
+            record batches) and a lazy frame of polars are read into memory in batches.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Group of each row. Without it all rows are one group, and only the sizes of the
-            clusters can be constrained; a warning reports it if they are not. For datasets and
-            Dask DataFrames the name of a column or a list of names; all other columns are
-            features.
+            clusters can be constrained; a warning reports it if they are not. For datasets,
+            Dask DataFrames and Arrow streams the name of a column or a list of names; all other
+            columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 

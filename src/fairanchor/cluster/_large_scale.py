@@ -38,6 +38,7 @@ from fairanchor.rows import (
     MemoryRows,
     Sampler,
 )
+from fairanchor.rows._arrow_stream import is_stream, table_of_stream, tables_of_stream
 from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
@@ -157,17 +158,21 @@ class LargeScaleClusterer(FairClusterer):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            New rows.
+        X : array-like of shape (n_samples, n_features), or Arrow stream
+            New rows. A stream (see `fit`) is read batch by batch.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups. Columns with names are matched with those of `fit` by name, others by
-            position. None, where groups are not known, needs ``unknown_groups="blind"``.
+            Their groups, or for a stream the names of their columns. Columns with names are matched
+            with those of `fit` by name, others by position. None, where groups are not known, needs
+            ``unknown_groups="blind"``.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Cluster of each row.
         """
+        if is_stream(X):
+            parts = tables_of_stream(X, sensitive_features)
+            return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
 
@@ -313,6 +318,8 @@ class LargeScaleClusterer(FairClusterer):
             What was asked for that works on rows in memory only.
         """
         n_clusters = self.n_clusters or 1
+        if is_stream(X):
+            X, sensitive_features = table_of_stream(X, sensitive_features)
         columns = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:

@@ -28,6 +28,7 @@ from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
 from fairanchor.groups._columns import store_sensitive_names
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import MemoryChunks, MemoryRows
+from fairanchor.rows._arrow_stream import is_stream, tables_of_stream
 from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._sums import label_sums
 
@@ -36,7 +37,7 @@ STARTS = {10: 40, 20: 20, 50: 8, 100: 4}
 # Steps of each on few rows, before so many are continued.
 FIRST_ROWS, FIRST_STEPS, PROMISING = 5_000, 5, 8
 # The dual is solved until its value and the largest cost differ by this part of it.
-DUAL_GAP = 1e-9
+DUAL_GAP = 1e-7
 MAX_NEWTON_STEPS = 60
 
 
@@ -230,6 +231,8 @@ default="k-means++"
             Cluster of each row.
         """
         check_is_fitted(self)
+        if is_stream(X):
+            return np.concatenate([self.predict(part) for part, _ in tables_of_stream(X, None)])
         return _nearest(self._rows_of(X), self._costs)
 
     def score(
