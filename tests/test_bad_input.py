@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
@@ -198,7 +197,6 @@ MUST_RAISE = {
     ),
     "a class": ({}, {"clusterer": DBSCAN}, TypeError, r"expected an instance of it: DBSCAN\(\)"),
     "sparse": ({"X": csr_array(NORMAL)}, {}, TypeError, "[Ss]parse"),
-    "lazy frame": ({"X": pl.LazyFrame(FRAME.to_dict("list"))}, {}, TypeError, r"\.collect\(\)"),
     "text": ({"X": FRAME.assign(age="old")}, {}, ValueError, "could not convert string"),
     "infeasible table": (
         {},

@@ -20,6 +20,7 @@ _PUBLIC = {
     "FairnessFirstClustering": "fairanchor.cluster",
     "FairnessTargets": "fairanchor.constraints._fairness_targets",
     "OneStageFairSpectralClustering": "fairanchor.cluster",
+    "SociallyFairKMeans": "fairanchor.cluster",
     "VariationalFairClustering": "fairanchor.cluster",
     "FairnessWarning": "fairanchor.exceptions",
     "LocalGraph": "fairanchor.graph",

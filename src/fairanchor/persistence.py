@@ -32,7 +32,7 @@ from fairanchor.tables._plain import from_plain, to_plain
 # Increased when an older version could not read the file, or would misread it.
 FORMAT, FORMAT_VERSION = "fairanchor-model", 4
 # Public classes of this package that a file may name.
-ESTIMATORS = ("AnchorFairClustering", "FairKMeans")
+ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
 PARAMETER_CLASSES = (
     "BoundedFairAssignment", "DeepFairClustering", "FDAS", "FairKMeans", "FairSpectralClustering",
     "FairletClustering", "FairnessFirstClustering", "FairnessTargets", "LocalGraph",
@@ -89,13 +89,35 @@ OF_ANCHORS: dict[str, Array | Value] = COMMON | {
     "anchor_indices_": Array("m", "i", NOT_NEGATIVE, optional=True),
     "cluster_centers_": Array("cd"),
 }
-#: By the class of the costs, whose own parts are those of ``_costs``.
+#: By the class of the estimator, or that of its costs, whose own parts are those of ``_costs``.
 FITTED: dict[str, dict[str, Array | Value]] = {
     "CenterCosts": COMMON
     | {
         "_costs.centers": Array("cd", "f", POINT),
         "cost_path_": Array("t"),
         "lp_value_": Value(float),
+    },
+    "SociallyFairKMeans": {
+        name: COMMON[name]
+        for name in (
+            "counts_",
+            "_group_shares",
+            "_length",
+            "_price_unit",
+            "balance_",
+            "inertia_",
+            "n_iter_",
+            "n_clusters_found_",
+            "converged_",
+        )
+    }
+    | {
+        "_costs.centers": Array("cd", "f", POINT),
+        "cost_path_": Array("t"),
+        "group_costs_": Array("g", "f", NOT_NEGATIVE),
+        "group_weights_": Array("g", "f", NOT_NEGATIVE),
+        "social_cost_": Value(float),
+        "center_gap_": Value(float),
     },
     "LocalCosts": OF_ANCHORS
     | {
@@ -166,7 +188,7 @@ def save_model(
 
     Parameters
     ----------
-    estimator : AnchorFairClustering or FairKMeans
+    estimator : AnchorFairClustering, FairKMeans or SociallyFairKMeans
         Fitted.
     path : str or path-like
         The suffix ``.npz`` is usual, not required.
@@ -207,7 +229,7 @@ def load_model(path: PathName) -> Any:
 
     Returns
     -------
-    estimator : AnchorFairClustering or FairKMeans
+    estimator : AnchorFairClustering, FairKMeans or SociallyFairKMeans
         Predictions are those of the saved estimator. It has no ``labels_`` and no ``clusterer_``;
         ``preprocessing_`` is None unless the command line wrote the file.
 
@@ -253,7 +275,7 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
     """Document, of JSON types, and arrays."""
     costs = type(estimator._costs).__name__
     values, arrays = {}, {}
-    for name, field in FITTED[costs].items():
+    for name, field in _fields_of(type(estimator).__name__, costs).items():
         if isinstance(field, Value):
             values[name] = to_plain(field.type(attrgetter(name)(estimator)))
         elif not field.optional or hasattr(estimator, name):
@@ -270,7 +292,7 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
     features = getattr(estimator, "feature_names_in_", None)
     sensitive = getattr(estimator, "sensitive_names_in_", None)
     if sensitive is None and preprocessing is not None:
-        sensitive = preprocessing.sensitive
+        sensitive = preprocessing.sensitive or None
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -355,8 +377,9 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     """The estimator without its costs, and the parts of these."""
     _check_version(document)
     name, costs = document["class"], document["costs"]
-    is_known = name in ESTIMATORS and costs in FITTED
-    require(is_known and (costs == "CenterCosts") == (name == "FairKMeans"), "class")
+    is_known = name in ESTIMATORS and costs in FITTED and costs not in ESTIMATORS
+    is_framework = name == "AnchorFairClustering"
+    require(is_known and (costs != "CenterCosts") == is_framework, "class")
     estimator = getattr(fairanchor, name)()
     parameters = {name: _parameter(plain) for name, plain in document["parameters"].items()}
     names = set(estimator.get_params(deep=False))
@@ -367,7 +390,7 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     flat = [part for name in groups for part in (name if isinstance(name, tuple) else [name])]
     are_names = all(part == part for part in flat)  # NaN is none
     require(are_names and 0 < len(groups) == len(set(groups)), "list of groups")
-    fields, sizes = FITTED[costs], {"g": len(groups)}
+    fields, sizes = _fields_of(name, costs), {"g": len(groups)}
     attributes = _attributes_of(document["attributes"], groups)
     if attributes is not None:
         fields, sizes["a"] = fields | SEPARATE, sum(map(len, attributes.names))
@@ -390,9 +413,14 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
             setattr(estimator, f"{attribute}_", _object_array(document[attribute]))
     _restore_attributes(estimator, attributes, document["attributes"], fitted)
     estimator._chunked = None
-    estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], sizes["d"])
+    estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], groups, sizes["d"])
     parts = {name.split(".")[-1]: part for name, part in fitted.items() if "_costs." in name}
     return estimator, parts
+
+
+def _fields_of(name: str, costs: str) -> dict[str, Array | Value]:
+    """What is stored of an estimator of this class with such costs."""
+    return FITTED[name if name in FITTED else costs]
 
 
 def _check_version(document: Any) -> None:
@@ -442,7 +470,8 @@ def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
     length, unit = fitted["_length"], fitted["_price_unit"]
     require(math.frexp(length)[0] == 0.5 and unit in (1.0, length**2), f"length {length}")
     require(abs(fitted["_group_shares"].sum() - 1) < 1e-6, "sum of group shares")
-    require(fitted["_allowed"].any(axis=0).all(), "table of allowed cells")
+    allowed = fitted.get("_allowed", np.ones((1, 1), dtype=bool))
+    require(allowed.any(axis=0).all(), "table of allowed cells")
     is_small = "_costs.multipliers" not in fitted or sizes["m"] <= MOST_ANCHORS
     require(is_small, f"number of anchors of a reconstruction graph: more than {MOST_ANCHORS:,}")
     for record in fitted.get("history_", []):
@@ -495,14 +524,16 @@ def _restore_attributes(estimator: Any, attributes: Any, separate: Any, fitted: 
     estimator.attribute_violations_ = dict(zip(names, separate["violations"], strict=True))
 
 
-def _preprocessing_of(plain: Any, n_features: int) -> Any:
+def _preprocessing_of(plain: Any, groups: list, n_features: int) -> Any:
     """The command line's preprocessing; None if there is none."""
     if plain is None:
         return None
     from fairanchor.tables._preprocessing import Preprocessing  # loads pyarrow
 
     preprocessing = Preprocessing.from_json(plain)
-    require(len(preprocessing.feature_names) == n_features, "preprocessing")
+    is_valid = len(preprocessing.feature_names) == n_features
+    # Only a single group has no column.
+    require(is_valid and (len(groups) == 1 or len(preprocessing.sensitive) > 0), "preprocessing")
     return preprocessing
 
 

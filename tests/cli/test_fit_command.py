@@ -335,3 +335,35 @@ def test_the_report_says_what_was_left_out_and_how_to_repeat_the_run(folder, run
     assert "fairanchor fit people.csv -k 2 --sensitive sex --id person" in html
     assert "is constant: it does not influence the clusters" in html
     assert "n_init=10, random_state=0" in html
+
+
+def test_sizes_need_no_sensitive_column(folder, run):
+    options = (
+        "people.csv",
+        "-k",
+        3,
+        "--features",
+        "age,income",
+        "--max-size",
+        310,
+        "--id",
+        "person",
+    )
+    result = run("fit", *options, "--min-size", 280, "--json", "-o", "a.csv", "--model", "m.npz")
+    sizes = np.array(json.loads(result.stdout)["counts"])[:, 0]
+    assert sizes.min() >= 280
+    assert sizes.max() <= 310
+    predicted = run("predict", "m.npz", "people.csv", "--id", "person", "-o", "b.csv", "--json")
+    assert json.loads(predicted.stdout)["sizes"] == sizes.tolist()
+    assert (folder / "a.csv").read_text() == (folder / "b.csv").read_text()
+
+
+def test_sizes_and_groups_together(folder, run):
+    result = run(*BASIC, "--max-size", 301, "--json", "-o", "a.csv")
+    counts = np.array(json.loads(result.stdout)["counts"])
+    assert counts.sum(axis=1).max() <= 301
+    assert json.loads(result.stdout)["worst_violation"] < 1
+
+
+def test_a_fit_needs_groups_or_sizes(folder, run):
+    assert run("fit", "people.csv", "-k", 3, code=2).stderr.count("--max-size") == 1

@@ -259,7 +259,7 @@ def test_label_files_that_would_meet_are_refused_before_the_fit(files, run):
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("option", [("--tolerance", 0.2), ("--min-cluster-size", 250)])
+@pytest.mark.parametrize("option", [("--tolerance", 0.2), ("--min-size", 250), ("--max-size", 310)])
 def test_bounds_hold_wherever_the_rows_are(files, run, option):
     found = []
     for engine in ("stream", "memory"):
@@ -267,7 +267,9 @@ def test_bounds_hold_wherever_the_rows_are(files, run, option):
         parts = [table.column("cluster").to_numpy() for table in labels_in(files / engine)]
         found.append(np.concatenate(parts))
     assert_array_equal(found[0], found[1])
-    assert np.bincount(found[0]).min() >= (250 if option[0] == "--min-cluster-size" else 1)
+    sizes = np.bincount(found[0])
+    assert sizes.min() >= (250 if option[0] == "--min-size" else 1)
+    assert sizes.max() <= (310 if option[0] == "--max-size" else sizes.sum())
 
 
 def test_a_cluster_without_workers_is_said_before_any_row_is_read(files, run, monkeypatch):

@@ -1,12 +1,15 @@
 """Keeping squares inside the range of doubles."""
 
+from typing import Any
+
 import numpy as np
+from scipy.sparse import issparse
 
 # Beyond these, squares cannot be told from zero or from infinity.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-152, 1e152
 
 
-def power_of_two_scale(X: np.ndarray) -> float:
+def power_of_two_scale(X: Any) -> float:
     """Factor by which to multiply X so that sums of squares neither overflow nor vanish.
 
     A power of two changes no digit, and 1.0 (no copy needed) for all ordinary data. Values
@@ -15,9 +18,10 @@ def power_of_two_scale(X: np.ndarray) -> float:
     return scale_of_largest(largest_value(X))
 
 
-def largest_value(X: np.ndarray) -> float:
-    """Largest absolute value."""
-    return float(max(abs(X.max(initial=0.0)), abs(X.min(initial=0.0))))
+def largest_value(X: Any) -> float:
+    """Largest absolute value of a dense or sparse array."""
+    values = X.data if issparse(X) else X
+    return float(max(abs(values.max(initial=0.0)), abs(values.min(initial=0.0))))
 
 
 def scale_of_largest(largest: float) -> float:

@@ -217,7 +217,7 @@ class SweepTask:
         n_clusters = len(self.prices)
         labels = np.empty(rows.n_rows, dtype=np.int32)
         by_group = np.ascontiguousarray(self.prices.T)
-        n_rows = max(16, COSTS_AT_A_TIME // max(n_clusters, rows.n_features))
+        n_rows = max(16, COSTS_AT_A_TIME // max(n_clusters, rows.numbers_per_row))
 
         def run(block: Any) -> tuple[list, list]:
             found: list = []
@@ -226,7 +226,8 @@ class SweepTask:
             table = np.empty((min(n_rows, len(own)), n_clusters))
             for part in block.parts(n_rows):
                 labelled = own[part.start - block.start :]
-                cost += self._classify(part, table[: len(part.X)], by_group, labelled, clear, found)
+                own_costs = table[: part.n_rows]
+                cost += self._classify(part, own_costs, by_group, labelled, clear, found)
             tables = [clear, np.array([cost])]
             if self.sums is not None:
                 if self.sums == "clear":

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import reduce
 from typing import Any
 
 import click
@@ -55,6 +56,11 @@ def _all_cores(context: click.Context, parameter: click.Parameter, value: int | 
     return -1 if value is None else value
 
 
+def _both(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options that belong together."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
 MISSING = ("error", "own-group", "impute", "drop-rows")
 # Options that several commands have.
 SHARED = {
@@ -63,6 +69,15 @@ SHARED = {
     "sensitive": click.option("--sensitive", multiple=True, required=True, metavar="COLUMNS",
                               help="Column, or columns separated by commas: their combinations "
                               "are the groups."),
+    "groups": click.option("--sensitive", multiple=True, metavar="COLUMNS",
+                           help="Column, or columns separated by commas: their combinations are "
+                           "the groups. Not needed if only sizes are bounded."),
+    "sizes": _both(
+        click.option("--min-size", "--min-cluster-size", "min_cluster_size", metavar="N",
+                     type=click.IntRange(min=1), help="Least number of rows of a cluster."),
+        click.option("--max-size", metavar="N", type=click.IntRange(min=1),
+                     help="Greatest number of rows of a cluster."),
+    ),
     "features": click.option("--features", multiple=True, metavar="COLUMNS",
                              help="Columns to cluster by; by default all but the sensitive ones "
                              "and the id."),
@@ -122,7 +137,8 @@ def load_table(source: str, options: Options) -> Any:
     policy = MissingPolicy.of(options["missing"])
     table = open_table(source, delimiter=options["delimiter"])
     names = ("sensitive", "features", "exclude", "id_column")
-    roles = choose_columns(table, **{name: options[name] for name in names})
+    chosen = {name: options[name] for name in names}
+    roles = choose_columns(table, **chosen, optional=not options["sensitive"])
     return load_for_fit(table, roles, policy)
 
 
@@ -308,7 +324,7 @@ def composition_entries(groups: Any, counts: Any, **others: Any) -> dict[str, An
 def composition_lines(
     counts: Any, group_names: Sequence[Any], cluster_names: Sequence[Any] | None = None
 ) -> list[str]:
-    """The table clusters × groups as text: rows, and each group's share of its cluster."""
+    """The table clusters × groups as text: rows, and the share of each named group."""
     n_clusters, n_groups = counts.shape
     if n_groups > MOST_GROUPS_IN_A_TABLE:
         size = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
@@ -316,11 +332,11 @@ def composition_lines(
     shown = min(n_clusters, MOST_CLUSTERS_IN_A_TABLE)
     clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
     names = [show_name(name) for name in group_names]
-    width = max(10, *(len(name) + 2 for name in names))
+    width = max([10, *(len(name) + 2 for name in names)])
     first = max(7, *map(len, clusters))
     lines = [f"{'cluster':>{first}}{'rows':>13}" + "".join(f"{name:>{width}}" for name in names)]
     for cluster, row in [*zip(clusters, counts, strict=False), ("all", counts.sum(axis=0))]:
-        shares = "".join(f"{count / row.sum():>{width}.2%}" for count in row)
+        shares = "".join(f"{count / row.sum():>{width}.2%}" for count in row[: len(names)])
         lines.append(f"{cluster:>{first}}{row.sum():>13,.0f}{shares}")
     if shown < n_clusters:
         left_out = counted(n_clusters - shown, "more cluster")

@@ -42,12 +42,12 @@ CERTIFICATES = {
 @click.command(
     short_help="Cluster a table with fair groups.",
     epilog=(
-        "Example: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
-        "--model people.npz"
+        "Examples: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
+        "--model people.npz; fairanchor fit stops.csv -k 20 --max-size 2000 -o labels.csv"
     ),
 )
 @click.argument("source", metavar="INPUT", type=PATH)
-@shared("clusters", "sensitive", "features", "exclude", "id")
+@shared("clusters", "groups", "features", "exclude", "id")
 @click.option(
     "--clusterer",
     type=click.Choice(CLUSTERERS),
@@ -62,16 +62,16 @@ CERTIFICATES = {
     help="By how much shares may differ: 0 (the default, unless --targets has bounds) asks for "
     "exact shares, 1 for nothing.",
 )
-@shared("targets", "attributes")
-@click.option("--min-cluster-size", type=click.IntRange(min=1), metavar="N",
-              help="Least number of rows of a cluster; by default none.")  # fmt: skip
-@shared("missing", "delimiter", "labels")
+@shared("targets", "attributes", "sizes", "missing", "delimiter", "labels")
 @click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
 @shared("report", "json", "seed", "jobs")
 @engine_options
 @shared("force", "quiet")
 def fit(source: str, **options: Any) -> None:
     """Cluster the rows of INPUT so that every cluster mirrors the groups.
+
+    With --min-size and --max-size the sizes of the clusters are bounded: with --sensitive in
+    addition to the groups, without it by themselves.
 
     INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
     A directory of Parquet or Arrow files is read chunk by chunk, and its labels are a directory.
@@ -92,6 +92,7 @@ def fit(source: str, **options: Any) -> None:
     if options["tolerance"] is None and options["targets"] is None:
         options["tolerance"] = 0.0
     check_targets_options(options)
+    _check_something_is_asked(options)
     run = Run(options["quiet"])
     if os.path.isdir(source):
         fit_directory(run, source, options)
@@ -128,14 +129,38 @@ def fit(source: str, **options: Any) -> None:
 
 
 def _fairness(loaded: Any, options: Options) -> dict[str, Any]:
-    """The estimator's parameters ``fairness`` and ``tolerance``."""
-    if options["targets"] is None:
-        return {"tolerance": options["tolerance"]}
+    """The estimator's parameters of the constraint."""
     columns = loaded.preprocessing.sensitive
+    if options["targets"] is None:
+        return fairness_without_file(options, len(columns))
     shape = options["n_clusters"], len(loaded.X)
     targets = targets_of_file(options, columns, loaded.groups.public_names, *shape)
     separate = options["attributes"] == "separate" and len(columns) > 1
     return {"fairness": targets if separate else targets[0], "tolerance": 0.0}
+
+
+def fairness_without_file(options: Options, n_columns: int) -> dict[str, Any]:
+    """The parameters of the constraint that `--tolerance` and sizes state."""
+    from fairanchor import FairnessTargets
+
+    tolerance, least = options["tolerance"], options["min_cluster_size"]
+    if options["max_size"] is None:
+        return {"tolerance": tolerance, "min_cluster_size": least}
+    first = FairnessTargets(tolerance=tolerance, min_size=least, max_size=options["max_size"])
+    if options["attributes"] == "intersection" or n_columns < 2:
+        return {"fairness": first}
+    others = [FairnessTargets(tolerance=tolerance) for _ in range(n_columns - 1)]
+    return {"fairness": [first, *others]}
+
+
+def _check_something_is_asked(options: Options) -> None:
+    """Raise an error for a fit without groups and without sizes."""
+    is_asked = any(options[name] for name in ("sensitive", "min_cluster_size", "max_size"))
+    if not is_asked or (options["targets"] and not options["sensitive"]):
+        raise click.UsageError(
+            "Missing option '--sensitive': name the column of the groups, or bound the sizes of "
+            "the clusters with --min-size and --max-size, which needs no groups."
+        )
 
 
 def new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
@@ -146,7 +171,6 @@ def new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
     parameters = {
         **fairness,
         "attributes": options["attributes"],
-        "min_cluster_size": options["min_cluster_size"],
         "missing_groups": MissingPolicy.of(options["missing"]).missing_groups,
         "n_jobs": options["jobs"],
         "random_state": options["seed"],
@@ -157,13 +181,14 @@ def new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
 
 
 def _say_what_was_read(run: Run, source: str, loaded: Any) -> None:
-    groups = loaded.groups
-    shares = zip(groups.names[:6], groups.sizes / len(loaded.X), strict=False)
-    listed = ", ".join(f"{show_name(name)} {share:.1%}" for name, share in shares)
-    more = f" and {groups.n_groups - 6} more" if groups.n_groups > 6 else ""
+    groups, of_groups = loaded.groups, ""
+    if groups is not None:
+        shares = zip(groups.names[:6], groups.sizes / len(loaded.X), strict=False)
+        listed = ", ".join(f"{show_name(name)} {share:.1%}" for name, share in shares)
+        more = f" and {groups.n_groups - 6} more" if groups.n_groups > 6 else ""
+        of_groups = f", {counted(groups.n_groups, 'group')}: {listed}{more}"
     run.say(
-        f"{show_source(source)}: {counted(loaded.n_rows, 'row')}, "
-        f"{counted(groups.n_groups, 'group')}: {listed}{more}",
+        f"{show_source(source)}: {counted(loaded.n_rows, 'row')}{of_groups}",
         f"Features: {loaded.preprocessing.describe()}.",
     )
     run.say_dropped(loaded.n_dropped)
@@ -175,7 +200,7 @@ def summary_of(
     """What ``--json`` prints about a fit to a `LoadedTable` or to `RowFiles`."""
     names = (
         "n_clusters", "clusterer", "tolerance", "targets", "attributes", "min_cluster_size",
-        "missing", "seed", "jobs", "engine",
+        "max_size", "missing", "seed", "jobs", "engine",
     )  # fmt: skip
     certificates = {
         name: getattr(estimator, attribute)
@@ -248,9 +273,9 @@ def finish(run: Run, summary: dict[str, Any], options: Options) -> None:
     anchors = f"{counted(summary['n_anchors'], 'anchor')}, " if "n_anchors" in summary else ""
     run.say(
         "",
-        *composition_lines(summary["counts"], summary["groups"]),
+        *composition_lines(summary["counts"], summary["groups"] if summary["sensitive"] else ()),
         "",
-        measures_line(summary),
+        *([measures_line(summary)] if summary["sensitive"] else []),
         *attribute_lines(summary.get("attributes")),
         f"cost {summary['cost']:.6g}, {anchors}{sum(run.timings.values()):.1f} s",
         _certificates_line(summary),

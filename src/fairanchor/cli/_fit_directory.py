@@ -79,7 +79,7 @@ def check_no_engine(options: Options) -> None:
 
 def fit_directory(run: Run, directory: str, options: Options) -> None:
     """``fairanchor fit`` of a directory."""
-    from fairanchor.cli._fit import finish, new_estimator, summary_of
+    from fairanchor.cli._fit import fairness_without_file, finish, new_estimator, summary_of
     from fairanchor.persistence import save_model
     from fairanchor.rows._label_files import check_folder, check_names, write_label_files
 
@@ -99,7 +99,7 @@ def fit_directory(run: Run, directory: str, options: Options) -> None:
             f"{directory}: {files.n_rows:,} rows in {len(files.files):,} files",
             f"Features: {files.preprocessing.describe()}.",
         )
-        estimator = new_estimator(options, {"tolerance": options["tolerance"]})
+        estimator = new_estimator(options, fairness_without_file(options, 1))
         with run.step("fit", f"Clustering {files.n_rows:,} rows", counts=True) as progress:
             labels: Iterable[Any] = _fit_files(files, estimator, options, client, progress)
         summary = summary_of(directory, files, estimator, options, run)
@@ -169,8 +169,10 @@ def _write_report(
     from fairanchor.rows._raw_rows import as_table
 
     names = list(estimator.groups_)
-    sensitive = as_table(sample.sensitive, files.sensitive)
-    codes, _ = codes_of_known_groups(sensitive, names, len(sample.rows), missing="own_group")
+    codes = np.zeros(len(sample.rows), dtype=np.int64)
+    if files.sensitive:
+        sensitive = as_table(sample.sensitive, files.sensitive)
+        codes, _ = codes_of_known_groups(sensitive, names, len(codes), missing="own_group")
     summary = RunSummary(
         title=f"Fair clusters of {directory}",
         labels=np.concatenate(sample.labels),
@@ -335,7 +337,8 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
     footers = Footers.of(_open_files(directory))
     source = TableSource(directory, footers.names, lambda columns, names: None)
     names = ("sensitive", "features", "exclude")
-    roles = choose_columns(source, **{name: options[name] for name in names})
+    chosen = {name: options[name] for name in names}
+    roles = choose_columns(source, **chosen, optional=not options["sensitive"])
     files = RowFiles.of(footers, roles.features, roles.sensitive, numbers=False)
     impute = MissingPolicy.of(options["missing"]).features == "impute"
     spans = _spans(files)
@@ -380,7 +383,8 @@ def _fit_files(
 
     if options["engine"] == "memory":
         X, columns = files.read(0, files.n_rows, estimator.missing_groups)
-        estimator.fit(X, sensitive_features=as_table(columns, files.sensitive))
+        groups = as_table(columns, files.sensitive) if columns else None
+        estimator.fit(X, sensitive_features=groups)
     else:
         checkpoint = None
         if options["checkpoint"] is not None:
@@ -390,7 +394,7 @@ def _fit_files(
                 options["checkpoint"], run | {"command": command}, resume=options["resume"]
             )
         table = FileTable(files, client=client, checkpoint=checkpoint, progress=progress)
-        estimator.fit(table, sensitive_features=list(files.sensitive))
+        estimator.fit(table, sensitive_features=list(files.sensitive) or None)
     # Names are in the preprocessing, as in models of a single file.
     vars(estimator).pop("feature_names_in_", None)
     if hasattr(estimator, "labels_"):

@@ -197,8 +197,11 @@ def _lines(summary: dict[str, Any], sensitive: tuple[str, ...]) -> list[str]:
     if summary["counts"] is None:
         listed = (f"{cluster}: {counted(size, 'row')}" for cluster, size in enumerate(sizes))
         columns = ", ".join(map(show_name, sensitive))
+        lines = [f"Clusters: {', '.join(listed)}."]
+        if not sensitive:
+            return lines
         return [
-            f"Clusters: {', '.join(listed)}.",
+            *lines,
             f"Labelled without groups, by average prices: {blind}. The input does not have "
             f"{columns}, so the composition of the clusters is not known.",
         ]

@@ -38,6 +38,11 @@ def report(model: str, source: str, **options: Any) -> None:
     with run.step("read", f"Reading {show_source(source)}"):
         options |= {"unknown_groups": "error", "id_column": None}
         estimator, loaded = load_with_model(model, source, options)
+        if loaded.groups is None:
+            raise ValueError(
+                f"{model} was fitted without groups, whose composition the report is about: fit "
+                "with --sensitive, or audit the labels of 'fairanchor predict'."
+            )
     run.say_dropped(loaded.n_dropped)
     with run.step("report", f"Writing {output}"):
         labels = estimator.predict(loaded.X, sensitive_features=loaded.sensitive_features())

@@ -3,11 +3,13 @@
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from fairanchor import (
     AnchorFairClustering,
     FairKMeans,
     FairletClustering,
+    SociallyFairKMeans,
     VariationalFairClustering,
     fair_assign,
 )
@@ -51,6 +53,9 @@ def fit_fair_kmeans():
         for constraint in CONSTRAINTS[:2]:
             _fit(FairKMeans(**MODEL, **constraint), rows, GROUPS, WEIGHTS)
     _fit(FairKMeans(**MODEL), X, None)
+    _fit(FairKMeans(**MODEL, metric="cosine"), csr_array(X), GROUPS)
+    for rows in (X, READ_ONLY, X.astype(np.float32)):
+        _fit(SociallyFairKMeans(**MODEL, n_init=2), rows, GROUPS)
 
 
 def fit_anchors():

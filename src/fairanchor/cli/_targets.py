@@ -25,11 +25,12 @@ def check_targets_options(options: Options) -> None:
     path = options["targets"]
     if path is None:
         return
-    if options.get("min_cluster_size") is not None:
-        raise click.UsageError(
-            "--min-cluster-size and --targets: state the minimum in the column min_size of the "
-            "file."
-        )
+    for name, column in zip(("min_cluster_size", "max_size"), SIZES, strict=True):
+        if options.get(name) is not None:
+            raise click.UsageError(
+                f"--{column.replace('_', '-')} and --targets: state the size in the column "
+                f"{column} of the file."
+            )
     if not path.lower().endswith((".csv", ".json")):
         raise click.UsageError(f"--targets {path}: expected a .csv or a .json file.")
     if not os.path.isfile(path):

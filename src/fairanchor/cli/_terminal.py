@@ -19,7 +19,7 @@ OPTIONS = {
     r"set_params\(unknown_groups='blind'\)": "--unknown-groups blind",
     r"force=True": "--force",
     r"\bn_clusters\b": "--clusters",
-    r"\bmin_cluster_size\b": "--min-cluster-size",
+    r"\bmin_cluster_size\b": "--min-size",
     r"\brandom_state\b": "--seed",
     r"\bn_jobs\b": "--jobs",
     r"\bsensitive_features\b": "the sensitive column",

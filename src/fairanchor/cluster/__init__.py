@@ -11,6 +11,7 @@ from fairanchor.cluster._fair_kmeans import FairKMeans
 from fairanchor.cluster._fairlets import FairletClustering
 from fairanchor.cluster._fairness_first import FairnessFirstClustering
 from fairanchor.cluster._one_stage import OneStageFairSpectralClustering
+from fairanchor.cluster._socially_fair import SociallyFairKMeans
 from fairanchor.cluster._spectral import FairSpectralClustering
 from fairanchor.cluster._variational import VariationalFairClustering
 
@@ -22,5 +23,6 @@ __all__ = [
     "FairletClustering",
     "FairnessFirstClustering",
     "OneStageFairSpectralClustering",
+    "SociallyFairKMeans",
     "VariationalFairClustering",
 ]

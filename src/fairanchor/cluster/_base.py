@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 
@@ -31,7 +32,7 @@ from fairanchor.groups._groups import (
 )
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
-from fairanchor.rows._sums import label_cost, label_sums
+from fairanchor.rows._sums import label_cost, label_sums, sparse_squared_distances
 
 #: Constraints of parameters that most clusterers have.
 COMMON_CONSTRAINTS: dict = {
@@ -147,9 +148,17 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
 
 def check_rows(
-    estimator: Any, X: Table, *, reset: bool = True, keep_float32: bool = False
-) -> np.ndarray:
-    """C-contiguous rows of float64, or of float32 if that is kept, all of them finite."""
+    estimator: Any,
+    X: Table,
+    *,
+    reset: bool = True,
+    keep_float32: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """C-contiguous rows of float64, or of float32 if that is kept, all of them finite.
+
+    With ``sparse`` they may be sparse, and are then a CSR array.
+    """
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
     if kind_of(X) == "files":
@@ -161,6 +170,7 @@ def check_rows(
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     dtype = [np.float64, np.float32] if keep_float32 else np.float64
     options = {"dtype": dtype, "order": "C", "ensure_all_finite": False, "reset": reset}
+    options["accept_sparse"] = "csr" if sparse else False
     try:
         X = validate_data(estimator, X, **options)
     except ValueError as error:
@@ -171,6 +181,15 @@ def check_rows(
             f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
             "numbers (OneHotEncoder), or drop it."
         ) from error
+    if issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if len(bad):
+            row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+            raise ValueError(
+                f"Input X contains NaN or infinity: {len(bad)} of its stored value(s), the first "
+                f"in row {row}. Distances need finite numbers: impute or drop them."
+            )
+        return csr_array(X)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
     for j in np.flatnonzero(~finite):
@@ -310,7 +329,13 @@ def fill_empty_clusters(
     empty = np.flatnonzero((sizes == 0) if may_be_empty is None else (sizes == 0) & ~may_be_empty)
     for cluster in empty:
         members = np.flatnonzero(labels == np.argmax(sizes))
-        distance = ((X[members] - X[members].mean(axis=0)) ** 2).sum(axis=1)
+        own = X[members]
+        distance = np.empty(len(members))
+        if issparse(own):
+            mean = np.asarray(own.mean(axis=0)).reshape(-1, 1)
+            sparse_squared_distances(own, mean, distance[:, None])
+        else:
+            distance = ((own - own.mean(axis=0)) ** 2).sum(axis=1)
         taken = members[np.argmax(distance)]
         sizes[labels[taken]] -= 1
         sizes[cluster] = 1

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_array
 
 from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
@@ -15,21 +16,25 @@ from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thre
 from fairanchor._utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._base import fill_empty_clusters, warn_about_small_groups
+from fairanchor.cluster._center_distances import CenterDistances
 from fairanchor.cluster._fair_lloyd import (
     CenterCosts,
     FairLloyd,
     LloydResult,
     Start,
     cost_of,
+    in_order_of_sizes,
     means_of,
     plain_lloyd,
     sums_in_chunks,
+    unit_length,
 )
 from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
 from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryRows
+from fairanchor.rows._tables import dense_rows
 
 # Rows from which seeds are drawn: at least, and for each cluster.
 SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
@@ -46,7 +51,7 @@ FIRST_ROWS, FIRST_ROWS_PER_CELL, FIRST_STEPS, PROMISING = 8_000, 25, 3, 1.015
 COMPETING_ROWS = 20_000
 
 
-class FairKMeans(LargeScaleClusterer):
+class FairKMeans(CenterDistances, LargeScaleClusterer):
     """k-means whose clusters all mirror the population's groups, exactly or up to a tolerance.
 
     Minimises, over labels and centres::
@@ -76,6 +81,10 @@ class FairKMeans(LargeScaleClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        ``"cosine"`` divides rows and centres by their norms (spherical k-means), as embeddings
+        and texts ask for: a squared distance is then ``2 (1 - cosine)``. A row of zeros is as far
+        from every centre.
     init : {"k-means", "k-means++", "random"}, array-like or fitted estimator, default="k-means"
         Where the fair iterations start: at the centres of plain k-means, at its seeds, at random
         rows, at given centres of shape (n_clusters, n_features), at the means of given labels of
@@ -171,9 +180,11 @@ default="population"
     """
 
     _keeps_float32 = True
+    _takes_sparse = True
 
     _parameter_constraints = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"euclidean", "cosine"})],
         "init": [StrOptions({"k-means", "k-means++", "random"}), "array-like", HasMethods("fit")],
         "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -192,6 +203,7 @@ default="population"
         self,
         n_clusters: int = 8,
         *,
+        metric: str = "euclidean",
         init: Any = "k-means",
         n_init: int | str = "auto",
         max_iter: int = 100,
@@ -206,6 +218,7 @@ default="population"
         random_state: Seed | None = None,
     ) -> None:
         self.n_clusters = n_clusters
+        self.metric = metric
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -233,14 +246,17 @@ default="population"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), dataset or Dask collection
-            Rows to cluster: in memory, in the Parquet or Arrow files of a pyarrow dataset, or in a
-            Dask DataFrame or array, whose client must be open.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster: in memory (sparse rows stay sparse, in CSR format), in the Parquet or
+            Arrow files of a pyarrow dataset, or in a Dask DataFrame or array, whose client must be
+            open. Anything else with ``__arrow_c_stream__`` (a relation of DuckDB, a reader of
+            record batches) and a lazy frame of polars are read into memory in batches.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row. Without it all rows are one group, which a warning reports. For
-            datasets and Dask DataFrames the name of a column or a list of names; all other
+            Group of each row. Without it all rows are one group, and only the sizes of the
+            clusters can be constrained; a warning reports it if they are not. For datasets,
+            Dask DataFrames and Arrow streams the name of a column or a list of names; all other
             columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
@@ -280,6 +296,10 @@ default="population"
         self._validate_params()
         return self._fit_rows(X, sensitive_features, sample_weight, before)
 
+    @property
+    def _has_unit_rows(self) -> bool:
+        return self.metric == "cosine"
+
     def _restore_costs(self, parts: dict[str, Any]) -> None:
         """Set the costs that a model file has stored in parts."""
         self._costs = CenterCosts(parts["centers"])
@@ -303,7 +323,7 @@ default="population"
             self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
         )  # fmt: skip
         least = 0.0 if training.rows.is_weighted else 1.0
-        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least)
+        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least, self._has_unit_rows)
         best, is_warm = self._best_fit(training, lloyd), False
         if before is not None:
             # The labels of a tighter constraint satisfy this one too.
@@ -339,15 +359,13 @@ default="population"
         """
         samples = training.samples(self.n_clusters, training.draw(self.n_clusters))
         if not samples:
-            samples = _competing_sample(
-                training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters)
-            )
+            samples = competing_sample(training.distinct, max(COMPETING_ROWS, 50 * self.n_clusters))
         first, *larger = samples or [training.distinct]
-        starts = [Start(centers) for centers in self._starts(training, first)]
+        starts = [Start(centers) for centers in self._starts(training, first, lloyd.constraint)]
         if self.n_init == "auto" and len(starts) > 1:
             # A few steps on few rows tell which ones are worth more.
             n_cells = self.n_clusters * first.n_groups
-            few = _competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
+            few = competing_sample(first, max(FIRST_ROWS, FIRST_ROWS_PER_CELL * n_cells))
             few = few or [first]
             starts = [lloyd.converge(few[0], start, FIRST_STEPS) for start in starts]
             most = PROMISING * min(start.cost for start in starts)
@@ -363,21 +381,35 @@ default="population"
         results = [lloyd.follow(training.distinct, start, sample) for start in starts]
         return cheapest_different(results, 1)[0]
 
-    def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
+    def _starts(
+        self, training: TrainingRows, sample: Any, constraint: Constraint
+    ) -> list[np.ndarray]:
         """Centres to start from, the best first.
+
+        Where clusters are to have different sizes, the largest ones get the largest sizes, unless
+        the start is given: its clusters are numbered by the user.
 
         Parameters
         ----------
         training : TrainingRows
         sample : MemoryRows
             What plain k-means runs on.
+        constraint : Constraint
 
         Returns
         -------
         centers : list of ndarray of shape (n_clusters, n_features)
         """
         if not isinstance(self.init, str):
-            return [self._given_start(training)]
+            given = self._given_start(training)
+            return [unit_length(given) if self._has_unit_rows else given]
+        starts = self._found_starts(training, sample)
+        wanted = constraint.typical_sizes(sample.total)
+        if wanted is None or np.ptp(wanted) == 0.0:
+            return starts
+        return [in_order_of_sizes(sample, centers, wanted) for centers in starts]
+
+    def _found_starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
         n_clusters, random_state = self.n_clusters, check_random_state(self.random_state)
         rows = sample if training.in_chunks else training.rows
         n_fits = 1 if self.n_init == "auto" else int(self.n_init)
@@ -385,21 +417,28 @@ default="population"
             shares = rows.weights / rows.total
             if np.count_nonzero(shares) < n_clusters:
                 shares = None  # rows without weight have to serve as well
-            return [
-                rows.X[
-                    random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
-                ].astype(np.float64)
+            chosen = (
+                random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
                 for _ in range(n_fits)
-            ]
+            )
+            return [dense_rows(rows.X[indices]) for indices in chosen]
         if self.init == "k-means++":
-            return _seeds(rows, n_clusters, random_state, n_fits)
+            return kmeans_seeds(rows, n_clusters, random_state, n_fits)
         n_runs, n_finalists = (
             _by_clusters(PLAIN_RUNS, n_clusters),
             _by_clusters(FINALISTS, n_clusters),
         )
-        seeds = _seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
+        seeds = kmeans_seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
         plain = [
-            Start(*plain_lloyd(sample, centers, max_iter=self.max_iter, tol=self.tol))
+            Start(
+                *plain_lloyd(
+                    sample,
+                    centers,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    spherical=self._has_unit_rows,
+                )
+            )  # fmt: skip
             for centers in seeds
         ]
         if self.n_init != "auto":
@@ -465,12 +504,12 @@ default="population"
         return labels, cost_of(rows, labels, best.centers)
 
 
-def _seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
+def kmeans_seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
     """Centres by k-means++, so often."""
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
     X, weights = rows.X[chosen], rows.weights[chosen]
-    options = {"sample_weight": weights, "x_squared_norms": np.einsum("ij,ij->i", X, X)}
+    options = {"sample_weight": weights, "x_squared_norms": row_norms(X, squared=True)}
     return [
         kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0].astype(np.float64)
         for _ in range(n_seeds)
@@ -482,7 +521,7 @@ def _by_clusters(numbers: dict[int, int], n_clusters: int) -> int:
     return next((number for most, number in numbers.items() if n_clusters <= most), 1)
 
 
-def _competing_sample(rows: Any, n_rows: int) -> list[MemoryRows]:
+def competing_sample(rows: Any, n_rows: int) -> list[MemoryRows]:
     """Some rows of each group, with the weight of all of it, to compare starts on; or none."""
     if rows.n_rows <= 2 * n_rows:
         return []
@@ -514,7 +553,7 @@ def cheapest_different(candidates: Any, at_most: int, same: float = 1e-9) -> lis
 
 def _why_empty(rows: Any, n_clusters: int, targets: np.ndarray) -> str:
     """Why clusters that should have had so much of each group got no row."""
-    n_distinct = len(np.unique(rows.X, axis=0))
+    n_distinct = len(np.unique(rows.X, axis=0)) if isinstance(rows.X, np.ndarray) else n_clusters
     if n_distinct < n_clusters:
         return f"X has only {n_distinct} distinct row(s) for {n_clusters} clusters"
     share = targets.sum(axis=1).max()

@@ -7,9 +7,11 @@ the end, where one exact assignment belongs to the last centres.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from fairanchor._kernels import _centers as kernels
 from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
@@ -18,7 +20,8 @@ from fairanchor.assignment._sweep import Swept
 from fairanchor.constraints import Constraint
 from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._memory import added
-from fairanchor.rows._sums import label_cost, label_sums, shared_sums
+from fairanchor.rows._sums import label_cost, label_sums, shared_sums, sparse_squared_distances
+from fairanchor.rows._tables import numbers_per_row, rows_at
 
 # From so many clusters on, a matrix product is faster than loops, whatever the number of features.
 PRODUCT_CLUSTERS = 40
@@ -37,15 +40,13 @@ class CenterCosts:
     def n_clusters(self) -> int:
         return len(self.centers)
 
-    @property
-    def is_product(self) -> bool:
+    def is_product(self, X: Any) -> bool:
         """Whether costs come from a matrix product."""
-        return len(self.centers) >= PRODUCT_CLUSTERS
+        return issparse(X) or len(self.centers) >= PRODUCT_CLUSTERS
 
-    @property
-    def rows_at_a_time(self) -> int:
+    def rows_at_a_time(self, X: Any) -> int:
         """Rows that fit in a cache."""
-        return max(64, NUMBERS_AT_A_TIME // max(self.centers.shape))
+        return max(64, NUMBERS_AT_A_TIME // max(len(self.centers), numbers_per_row(X)))
 
     @property
     def key(self) -> bytes:
@@ -54,7 +55,10 @@ class CenterCosts:
 
     def write(self, block: Block, out: np.ndarray) -> None:
         """Write the costs of a block."""
-        if not self.is_product:
+        if issparse(block.X):
+            sparse_squared_distances(block.X, self._columns, out)
+            return
+        if not self.is_product(block.X):
             kernels.squared_distances(block.X, self.centers, out)
             return
         middle, factor = self._factor()
@@ -64,6 +68,10 @@ class CenterCosts:
         np.einsum("ij,ij->i", rows[:, :-2], rows[:, :-2], out=rows[:, -1])
         np.matmul(rows, factor, out=out)
         np.maximum(out, 0.0, out=out)
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        return np.ascontiguousarray(self.centers.T)
 
     def _factor(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the centres, and what rows from there, 1 and their square are multiplied by."""
@@ -123,12 +131,15 @@ class FairLloyd:
         The iterations end when the cost falls by less than this part of itself.
     min_size : float
         Least weight of a cluster, where clusters mirror the population.
+    spherical : bool
+        Whether centres have unit length, as the rows do.
     """
 
     constraint: Constraint
     max_iter: int
     tol: float
     min_size: float
+    spherical: bool = False
 
     def converge(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
         """Centres after the steps on a sample, until they converge or ``max_iter`` times."""
@@ -152,7 +163,7 @@ class FairLloyd:
         while not (isinstance(rows, ChunkedRows) or n_iter >= self.max_iter):
             # Whole rows can leave the means elsewhere, which shows on small tables.
             labels, split = found.transported.memory_labels()
-            means = means_of(rows, labels, centers, split)
+            means = self._projected(means_of(rows, labels, centers, split))
             if has_converged(found.totals.sum(axis=1), means - centers, found.cost, self.tol):
                 break
             n_iter += 1
@@ -182,7 +193,8 @@ class FairLloyd:
                 path.append(cost)
             if converged or n_moves == self.max_iter:
                 break
-            means, multipliers = _means(rows, step, centers), step.multipliers
+            means = self._projected(_means(rows, step, centers))
+            multipliers = step.multipliers
             n_moves += 1
             if has_converged(step.mass.sum(axis=1), means - centers, cost, self.tol):
                 converged = True
@@ -190,6 +202,9 @@ class FairLloyd:
             centers, best = means, replace(best, swept=None)  # two bands are too much memory
             del step
         return best, path, n_moves, converged
+
+    def _projected(self, means: np.ndarray) -> np.ndarray:
+        return unit_length(means) if self.spherical else means
 
     def _dual(
         self,
@@ -252,13 +267,23 @@ def _means(rows: Any, step: Dual, centers: np.ndarray) -> np.ndarray:
         first = band.first[start : start + len(chosen) + 1]
         own = slice(first[0], first[-1])
         sums += shared_sums(
-            rows.X[chosen], first - first[0], band.clusters[own], weights[own], len(centers)
+            rows_at(rows.X, chosen),
+            first - first[0],
+            band.clusters[own],
+            weights[own],
+            len(centers),
         )
     return _divide(sums, step.mass.sum(axis=1), centers)
 
 
+def unit_length(centers: np.ndarray) -> np.ndarray:
+    """Centres divided by their norms: of all such points, the nearest to rows with these means."""
+    norms = np.linalg.norm(centers, axis=1, keepdims=True)
+    return np.divide(centers, norms, out=np.zeros_like(centers), where=norms > 0)
+
+
 def plain_lloyd(
-    rows: Any, centers: np.ndarray, *, max_iter: int, tol: float
+    rows: Any, centers: np.ndarray, *, max_iter: int, tol: float, spherical: bool = False
 ) -> tuple[np.ndarray, float]:
     """Lloyd's algorithm without fairness; returns the centres and the last cost seen."""
     last_cost = np.inf
@@ -268,7 +293,16 @@ def plain_lloyd(
             break
         last_cost = cost[0]
         centers = _divide(sums, totals, centers)
+        centers = unit_length(centers) if spherical else centers
     return centers, last_cost
+
+
+def in_order_of_sizes(rows: Any, centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The same centres, numbered so that those with more rows get the larger sizes."""
+    totals = rows.sum(_PlainStep(CenterCosts(centers)))[1]
+    ordered = np.empty_like(centers)
+    ordered[np.argsort(sizes, kind="stable")] = centers[np.argsort(totals, kind="stable")]
+    return ordered
 
 
 @dataclass(frozen=True)
@@ -279,12 +313,12 @@ class _PlainStep:
 
     def __call__(self, block: Any) -> tuple:
         centers = self.costs.centers
-        if not self.costs.is_product:
+        if not self.costs.is_product(block.X):
             sums, totals = np.zeros(centers.shape), np.zeros(len(centers))
             cost = kernels.nearest_center_sums(block.X, block.weights, centers, sums, totals)
             return sums, totals, np.array([cost])
-        table = np.empty((len(block.X), len(centers)))
-        for part in block.parts(self.costs.rows_at_a_time):
+        table = np.empty((block.n_rows, len(centers)))
+        for part in block.parts(self.costs.rows_at_a_time(block.X)):
             self.costs.write(part, table[part.start - block.start : part.stop - block.start])
         labels = table.argmin(axis=1)
         cost = block.weights @ table[np.arange(len(labels)), labels]

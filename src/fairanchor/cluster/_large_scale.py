@@ -26,7 +26,7 @@ from fairanchor.cluster._base import (
 )
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
-from fairanchor.constraints._constraint import is_bounds
+from fairanchor.constraints._constraint import asks_for_sizes, is_bounds
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, store_sensitive_names
 from fairanchor.groups._groups import Groups, check_groups, warn_one_group
@@ -38,11 +38,13 @@ from fairanchor.rows import (
     MemoryRows,
     Sampler,
 )
+from fairanchor.rows._arrow_stream import is_stream, table_of_stream, tables_of_stream
 from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._open import kind_of, sensitive_names, source_of
 from fairanchor.rows._raw_rows import as_table
+from fairanchor.rows._tables import with_unit_rows
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ class LargeScaleClusterer(FairClusterer):
     _costs: Any
     #: Whether rows of float32 stay as they are; distances are float64 in any case.
     _keeps_float32 = False
+    #: Whether sparse rows are taken as they are.
+    _takes_sparse = False
     #: Rows of a chunk, and sizes of samples: fixed, since labels may depend on them.
     _chunk_rows = CHUNK_ROWS
     _sampler = Sampler()
@@ -154,17 +158,21 @@ class LargeScaleClusterer(FairClusterer):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            New rows.
+        X : array-like of shape (n_samples, n_features), or Arrow stream
+            New rows. A stream (see `fit`) is read batch by batch.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups. Columns with names are matched with those of `fit` by name, others by
-            position. None, where groups are not known, needs ``unknown_groups="blind"``.
+            Their groups, or for a stream the names of their columns. Columns with names are matched
+            with those of `fit` by name, others by position. None, where groups are not known, needs
+            ``unknown_groups="blind"``.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Cluster of each row.
         """
+        if is_stream(X):
+            parts = tables_of_stream(X, sensitive_features)
+            return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
 
@@ -242,6 +250,11 @@ class LargeScaleClusterer(FairClusterer):
         """
         yield from self._chunked_labels()
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_costs")
 
@@ -278,6 +291,11 @@ class LargeScaleClusterer(FairClusterer):
             return f"min_cluster_size={self.min_cluster_size}"
         return None
 
+    @property
+    def _warns_of_one_group(self) -> bool:
+        """Whether rows without groups leave nothing to ask for."""
+        return not asks_for_sizes(self.fairness, self.min_cluster_size)
+
     def _attributes_in_words(self) -> str | None:
         """The parameter that asks for attributes each by itself, or None."""
         return "attributes='separate'" if self.attributes == "separate" else None
@@ -300,6 +318,8 @@ class LargeScaleClusterer(FairClusterer):
             What was asked for that works on rows in memory only.
         """
         n_clusters = self.n_clusters or 1
+        if is_stream(X):
+            X, sensitive_features = table_of_stream(X, sensitive_features)
         columns = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:
@@ -314,18 +334,20 @@ class LargeScaleClusterer(FairClusterer):
             sensitive_features = as_table(raw.columns, columns) if raw.columns else None
         else:
             check_pairing(X, sensitive_features)
-        X = check_rows(self, X, keep_float32=self._keeps_float32)
+        X = check_rows(self, X, keep_float32=self._keeps_float32, sparse=self._takes_sparse)
         if source is not None:
             set_feature_names(self, source.feature_names, X.shape[1])
-        check_n_clusters(n_clusters, len(X))
-        groups = check_groups(sensitive_features, len(X), missing=self.missing_groups)
+        check_n_clusters(n_clusters, X.shape[0])
+        groups = check_groups(
+            sensitive_features, X.shape[0], missing=self.missing_groups,
+            warns=self._warns_of_one_group,
+        )  # fmt: skip
         attributes = None
         if self.attributes == "separate":
             attributes = Attributes.of(sensitive_features, groups)
         weights: Any = check_weights(sample_weight, X)
         unit = 1.0
-        length = power_of_two_scale(X)
-        X = X if length == 1.0 else X * length
+        X, length = self._scaled(X, power_of_two_scale(X))
         if weights is not None and np.ptp(weights) == 0.0:
             # Equal weights are counts in another unit, and counts can be met exactly.
             unit, weights = float(weights[0]), None
@@ -353,17 +375,30 @@ class LargeScaleClusterer(FairClusterer):
                 "files or on a cluster."
             )
         check_n_clusters(self.n_clusters or 1, source.n_rows)
-        if sensitive_features is None:
+        if sensitive_features is None and self._warns_of_one_group:
             warn_one_group()
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
         opened = source.open(
-            self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1
-        )
+            self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
+            unit=self._has_unit_rows,
+        )  # fmt: skip
         opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
         set_feature_names(self, source.feature_names, opened.rows.n_features)
+        length = 1.0 if self._has_unit_rows else opened.scale
         return TrainingRows(
-            opened.rows, opened.groups, None, opened.scale, columns=columns, sampler=self._sampler
+            opened.rows, opened.groups, None, length, columns=columns, sampler=self._sampler
         )
+
+    @property
+    def _has_unit_rows(self) -> bool:
+        """Whether rows are divided by their norms."""
+        return False
+
+    def _scaled(self, X: Any, length: float) -> tuple[Any, float]:
+        """Checked rows as they are used, and what lengths are multiplied by."""
+        if self._has_unit_rows:
+            return with_unit_rows(X), 1.0
+        return X if length == 1.0 else X * length, length
 
     def _checkpoint_of(self, source: Any) -> Any:
         """Where the run's checkpoint is kept, if one is wanted."""
@@ -371,6 +406,14 @@ class LargeScaleClusterer(FairClusterer):
             return None
         run = identity_of_run(self.get_params(deep=False), source.fingerprint(), self._chunk_rows)
         return source.checkpoint(run)
+
+    def _rows_of(self, X: Table) -> MemoryRows:
+        """New rows in the fitted scale, as one group."""
+        X = check_rows(
+            self, X, reset=False, keep_float32=self._keeps_float32, sparse=self._takes_sparse
+        )
+        X, _ = self._scaled(X, self._length)
+        return MemoryRows(X, np.zeros(X.shape[0], dtype=np.int64), 1, n_jobs=self.n_jobs)
 
     def _new_rows(self, X: Table, sensitive_features: Table) -> tuple[MemoryRows, np.ndarray]:
         """New rows in the fitted scale, and prices with a column for each of their codes."""
@@ -381,11 +424,11 @@ class LargeScaleClusterer(FairClusterer):
                 "batch; write_labels writes the labels of the rows that were fitted."
             )
         check_pairing(X, sensitive_features)
-        X = check_rows(self, X, reset=False, keep_float32=self._keeps_float32)
+        rows = self._rows_of(X)
         codes, extra = known_codes(
             self,
             sensitive_features,
-            len(X),
+            rows.n_rows,
             unknown_groups=self.unknown_groups,
             missing_groups=self.missing_groups,
         )
@@ -396,8 +439,7 @@ class LargeScaleClusterer(FairClusterer):
             average = self._average(self.assignment_prices_, self._allowed, -np.inf)
             columns.append(average[:, None])
         prices = np.column_stack(columns) * self._price_unit
-        X = X if self._length == 1.0 else X * self._length
-        return MemoryRows(X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
+        return MemoryRows(rows.X, codes, prices.shape[1], n_jobs=self.n_jobs), prices
 
     def _average(self, table: np.ndarray, allowed: np.ndarray, default: float) -> np.ndarray:
         """Mean of each row over the groups that may use the cell, by their shares."""

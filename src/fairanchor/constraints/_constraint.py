@@ -51,6 +51,15 @@ class Constraint:
             rule = proportional_rule(group_sizes, n_clusters, 0.0)
         return rule.bound_rows.constraints
 
+    def typical_sizes(self, total: float) -> np.ndarray | None:
+        """Sizes in the middle of what is allowed, cluster by cluster; None if they are free."""
+        if self.targets is not None:
+            return np.asarray(self.targets.sum(axis=1))
+        if self.rule is None:
+            return None
+        bounds = self.rule.bounds[0]
+        return np.asarray(bounds.least + np.minimum(bounds.greatest, total)) / 2.0
+
     def allowed_cells(self, n_clusters: int, n_groups: int) -> np.ndarray:
         """Cells that may have rows: bool of shape (n_clusters, n_groups)."""
         allowed = np.ones((n_clusters, n_groups), dtype=bool)
@@ -228,6 +237,16 @@ def is_bounds(fairness: Any) -> bool:
         return True
     listed = isinstance(fairness, (list, tuple)) and len(fairness) > 0
     return listed and all(isinstance(each, FairnessTargets) for each in fairness)
+
+
+def asks_for_sizes(fairness: Any, min_cluster_size: float | None) -> bool:
+    """Whether sizes of clusters are bounded, which needs no groups."""
+    if min_cluster_size is not None:
+        return True
+    if not is_bounds(fairness):
+        return not isinstance(fairness, str)  # a table of targets has sizes
+    listed = fairness if isinstance(fairness, (list, tuple)) else [fairness]
+    return any(each.min_size is not None or each.max_size is not None for each in listed)
 
 
 def _is_named(fairness: Any, name: str) -> bool:

@@ -68,25 +68,30 @@ class Groups:
         return canonical
 
 
-def check_groups(sensitive_features: Any, n_rows: int, *, missing: str | None = None) -> Groups:
+def check_groups(
+    sensitive_features: Any, n_rows: int, *, missing: str | None = None, warns: bool = True
+) -> Groups:
     """Encode the sensitive features of ``n_rows`` rows.
 
     Parameters
     ----------
     sensitive_features : array-like of shape (n_rows,) or (n_rows, n_columns), or None
-        Several columns mean their intersection. ``None`` means a single group and warns.
+        Several columns mean their intersection. ``None`` means a single group.
     n_rows : int
         Number of rows that must be matched.
     missing : {"error", "own_group"} or None
         How missing values (None, NaN, NaT, pandas' NA) are treated. "error" advises the
         parameter ``missing_groups``; None is an error too, for callers without this parameter.
+    warns : bool
+        Whether a single group for want of ``sensitive_features`` is worth a warning.
 
     Returns
     -------
     groups : Groups
     """
     if sensitive_features is None:
-        warn_one_group()
+        if warns:
+            warn_one_group()
         return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
     codes, names = encode_names(sensitive_features, missing=missing)
     _check_n_rows(codes, n_rows)

@@ -19,6 +19,7 @@ import numpy as np
 
 from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows._memory import MemoryRows, added
+from fairanchor.rows._tables import part_of, stacked
 
 #: Rows of a chunk, unless an estimator's ``_chunk_rows`` differs.
 CHUNK_ROWS = 2**20
@@ -201,7 +202,7 @@ class ChunkedRows:
             indices += [part[r][0] for part in parts]
             X += [part[r][1] for part in parts]
         codes = np.repeat(np.arange(self.n_groups), list(map(len, ranks)))
-        drawn = MemoryRows(np.concatenate(X), codes, self.n_groups, n_jobs=self.n_jobs)
+        drawn = MemoryRows(stacked(X), codes, self.n_groups, n_jobs=self.n_jobs)
         return DrawnRows(np.concatenate(indices), drawn)
 
     def take(self, indices: np.ndarray, title: str = "rows") -> MemoryRows:
@@ -231,9 +232,8 @@ class MemoryChunks(ChunkedRows):
         self._chunks = []
         for number, start in enumerate(range(0, rows.n_rows, chunk_rows)):
             span = slice(start, start + chunk_rows)
-            part = MemoryRows(
-                rows.X[span], rows.group_codes[span], rows.n_groups, n_jobs=rows.n_jobs
-            )
+            X = part_of(rows.X, start, min(start + chunk_rows, rows.n_rows))
+            part = MemoryRows(X, rows.group_codes[span], rows.n_groups, n_jobs=rows.n_jobs)
             self._chunks.append(Chunk(number, start, part))
         sizes = [chunk.rows.group_sizes.astype(np.int64) for chunk in self._chunks]
         super().__init__(rows.n_features, np.array(sizes), chunk_rows, rows.n_jobs)

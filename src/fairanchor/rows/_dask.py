@@ -66,6 +66,7 @@ def open_raw(
     n_clusters: int,
     n_jobs: int | None,
     progress: Callable | None = None,
+    unit: bool = False,
 ) -> OpenedRows:
     """Rows on a cluster from futures of `RawRows`."""
     futures = [
@@ -77,7 +78,7 @@ def open_raw(
     chunks = [
         _submit(
             client, "chunk", k, _coded, chunk, k, k * chunk_rows, tuple(groups.names), scale,
-            n_clusters,
+            n_clusters, unit,
         )
         for k, chunk in enumerate(raw)
     ]  # fmt: skip
@@ -188,13 +189,19 @@ class CollectionSource:
         return result_of(raw, "reading")
 
     def open(
-        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
+        self,
+        chunk_rows: int,
+        missing: str,
+        n_jobs: int | None,
+        n_clusters: int,
+        *,
+        unit: bool = False,
     ) -> OpenedRows:
         """Read all rows once; see `FileTable.open`."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
         opened = open_raw(
-            self.client, raw, self.n_features, chunk_rows, n_clusters, n_jobs, self.progress
+            self.client, raw, self.n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
         )
         digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
         opened.rows.parts = [
@@ -386,9 +393,9 @@ def _survey(raw: RawRows, start: int) -> Survey:
 
 
 def _coded(
-    raw: RawRows, number: int, start: int, names: tuple, scale: float, n_clusters: int
+    raw: RawRows, number: int, start: int, names: tuple, scale: float, n_clusters: int, unit: bool
 ) -> Chunk:
-    chunk = raw.coded(number, start, names, scale, n_clusters=n_clusters)
+    chunk = raw.coded(number, start, names, scale, n_clusters=n_clusters, unit=unit)
     _ = chunk.distinct  # the memory that the cluster is told of grows by costs only
     return chunk
 

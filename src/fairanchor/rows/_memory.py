@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
+from scipy.sparse import issparse
 
 from fairanchor._kernels import _distinct as kernels
 from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._shared_state import one_blas_thread
+from fairanchor.rows._tables import UnitTable, bytes_of, numbers_per_row, rows_at, rows_between
 
 BLOCK_ROWS = 8192
+# Blocks of sparse rows are larger by the number of features over this, but not by more: sums over a
+# block are dense.
+FEATURES_PER_BLOCK, LARGEST_BLOCK = 1024, 16
 # Seconds of work that are not worth threads.
 SHORT_WORK = 1e-3
 # Rows from which the share of distinct ones is estimated.
@@ -30,24 +35,29 @@ Split = dict[int, list[tuple[int, float]]]
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows: ``X[start:stop]`` with their group codes and weights."""
+    """Consecutive rows: ``X[start:stop]``, an array or sparse, with group codes and weights."""
 
-    X: np.ndarray
+    X: Any
     group_codes: np.ndarray
     weights: np.ndarray
     start: int
     stop: int
 
+    @property
+    def n_rows(self) -> int:
+        return self.stop - self.start
+
     def parts(self, n_rows: int) -> Iterator["Block"]:
         """The same rows, ``n_rows`` at a time."""
-        for start in range(0, len(self.X), n_rows):
-            yield self.part(start, min(start + n_rows, len(self.X)))
+        for start in range(0, self.n_rows, n_rows):
+            yield self.part(start, min(start + n_rows, self.n_rows))
 
     def part(self, start: int, stop: int) -> "Block":
         """Some of the rows, counted from the first."""
         span = slice(start, stop)
         codes, weights = self.group_codes[span], self.weights[span]
-        return Block(self.X[span], codes, weights, self.start + start, self.start + stop)
+        X = rows_between(self.X, start, stop)
+        return Block(X, codes, weights, self.start + start, self.start + stop)
 
 
 class MemoryRows:
@@ -56,6 +66,7 @@ class MemoryRows:
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features), C-contiguous float64 or float32
+        Or a `UnitTable` of one, or a sparse array in CSR format.
     group_codes : ndarray of shape (n_rows,), dtype int64
     n_groups : int
     weights : ndarray of shape (n_rows,), or None
@@ -68,7 +79,7 @@ class MemoryRows:
 
     def __init__(
         self,
-        X: np.ndarray,
+        X: Any,
         group_codes: np.ndarray,
         n_groups: int,
         *,
@@ -80,12 +91,23 @@ class MemoryRows:
         self.group_codes = group_codes
         self.is_weighted = weights is not None and not copies
         self.has_copies = weights is not None and copies
-        self.weights = np.ones(len(X)) if weights is None else weights
+        self.weights = np.ones(X.shape[0]) if weights is None else weights
         self.n_groups = n_groups
         self.n_jobs = n_jobs
         self.n_rows, self.n_features = X.shape
         self.block_rows = BLOCK_ROWS
+        if self.is_sparse:
+            self.block_rows *= min(max(self.n_features // FEATURES_PER_BLOCK, 1), LARGEST_BLOCK)
         self.group_sizes = np.bincount(group_codes, weights=self.weights, minlength=n_groups)
+
+    @property
+    def is_sparse(self) -> bool:
+        return issparse(self.X)
+
+    @property
+    def numbers_per_row(self) -> int:
+        """Numbers that are read for a row."""
+        return numbers_per_row(self.X)
 
     @property
     def total(self) -> float:
@@ -95,8 +117,8 @@ class MemoryRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the table."""
-        arrays = (self.X, self.group_codes, self.weights, self.group_sizes)
-        return sum(array.nbytes for array in arrays)
+        arrays = (self.group_codes, self.weights, self.group_sizes)
+        return bytes_of(self.X) + sum(array.nbytes for array in arrays)
 
     @cached_property
     def members(self) -> list[np.ndarray]:
@@ -141,7 +163,7 @@ class MemoryRows:
         """The rows at ``indices``, as rows of their own, swept by as many threads or by one."""
         has_weights = self.is_weighted or self.has_copies
         return MemoryRows(
-            np.ascontiguousarray(self.X[indices]),
+            rows_at(self.X, indices),
             self.group_codes[indices],
             self.n_groups,
             weights=self.weights[indices] if has_weights else None,
@@ -181,7 +203,8 @@ class MemoryRows:
     def _block(self, start: int) -> Block:
         stop = min(start + self.block_rows, self.n_rows)
         span = slice(start, stop)
-        return Block(self.X[span], self.group_codes[span], self.weights[span], start, stop)
+        X = rows_between(self.X, start, stop)
+        return Block(X, self.group_codes[span], self.weights[span], start, stop)
 
 
 def added(results: Iterable[Sequence[np.ndarray]]) -> list[np.ndarray]:
@@ -239,7 +262,7 @@ class DistinctRows(MemoryRows):
 
     def __init__(self, rows: MemoryRows, first: np.ndarray, place: np.ndarray) -> None:
         super().__init__(
-            np.ascontiguousarray(rows.X[first]),
+            rows_at(rows.X, first),
             rows.group_codes[first],
             rows.n_groups,
             weights=np.bincount(place, minlength=len(first)).astype(np.float64),
@@ -272,11 +295,16 @@ class DistinctRows(MemoryRows):
 def distinct_rows(rows: MemoryRows) -> MemoryRows:
     """The distinct rows of a table as `DistinctRows`, or the table itself if few rows are equal.
 
-    Rows are equal if their group and all features are. Rows with weights are left alone:
-    two of them cannot share one label's rounding.
+    Rows are equal if their group and all features are, before they are made of unit length. Rows
+    with weights are left alone: two of them cannot share one label's rounding. So are sparse rows.
     """
-    if rows.is_weighted or rows.n_rows < 2:
+    if rows.is_weighted or rows.is_sparse or rows.n_rows < 2:
         return rows
+    if isinstance(rows.X, UnitTable):
+        found = distinct_rows(rows.with_features(rows.X.X))
+        if not isinstance(found, DistinctRows):
+            return rows
+        return DistinctRows(rows, found.first, found.place)
     hashes = np.empty(rows.n_rows, dtype=np.uint64)
 
     def write(block: Block, out: np.ndarray) -> None:

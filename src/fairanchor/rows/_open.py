@@ -58,12 +58,19 @@ class FileTable:
         return RawRows(*self.dataset.read(0, self.n_rows, missing))
 
     def open(
-        self, chunk_rows: int, missing: str, n_jobs: int | None, n_clusters: int
+        self,
+        chunk_rows: int,
+        missing: str,
+        n_jobs: int | None,
+        n_clusters: int,
+        *,
+        unit: bool = False,
     ) -> OpenedRows:
         """Read all rows once, for their groups and the range of their numbers.
 
         ``missing`` is "error" or "own_group": how missing groups are treated. ``n_clusters`` is
-        the number of costs per row for which a cluster reserves memory.
+        the number of costs per row for which a cluster reserves memory. With ``unit`` rows have
+        unit length.
         """
         files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
         n_features = len(self.feature_names)
@@ -73,7 +80,7 @@ class FileTable:
             check_versions(self.client)
             raw = read_files(self.client, files, chunk_rows, missing)
             opened = open_raw(
-                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress
+                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
             )
             opened.rows.parts = files.parts
             return opened
@@ -88,7 +95,7 @@ class FileTable:
 
         def load(number: int) -> Chunk:
             start, raw = read(number)
-            return raw.coded(number, start, names, scale, n_jobs)
+            return raw.coded(number, start, names, scale, n_jobs, unit=unit)
 
         surveys = read_ahead(survey, n_chunks)
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)

@@ -11,6 +11,7 @@ from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
 from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._memory import MemoryRows
+from fairanchor.rows._tables import UnitTable
 
 #: Title of the first pass over rows that are not in memory.
 SURVEY = "first look"
@@ -65,13 +66,17 @@ class RawRows:
         scale: float,
         n_jobs: int | None = 1,
         n_clusters: int = 0,
+        unit: bool = False,
     ) -> Chunk:
-        """The chunk with codes in the order of ``group_names`` and features times ``scale``."""
+        """The chunk with codes in the order of ``group_names`` and features times ``scale``.
+
+        With ``unit`` rows have unit length.
+        """
         codes, names = self._encoded()
         position = {name: code for code, name in enumerate(group_names)}
         codes = np.array([position[name] for name in names], dtype=np.int64)[codes]
         X = self.X if scale == 1.0 else self.X * scale
-        rows = MemoryRows(X, codes, len(group_names), n_jobs=n_jobs)
+        rows = MemoryRows(UnitTable(X) if unit else X, codes, len(group_names), n_jobs=n_jobs)
         return Chunk(number, start, rows, n_clusters)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fairanchor._utils._sampling import spread_sample, spread_sample_by_weight
 from fairanchor.rows._chunks import ChunkedRows, DrawnRows
 from fairanchor.rows._memory import MemoryRows, distinct_rows
+from fairanchor.rows._tables import rows_at, stacked
 
 # How much smaller than what comes next a sample must be to save anything.
 GROWTH = 6
@@ -89,9 +90,10 @@ def _drawn(rows: MemoryRows, distinct: MemoryRows, rows_per_group: int) -> Memor
         else:
             places = spread_sample(len(members), rows_per_group)
             weights = np.ones(len(places))
-        parts.append((rows.X[members[places]], rows.group_codes[members[places]], weights))
-    X, codes, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return MemoryRows(X, codes, rows.n_groups, weights=weights, n_jobs=rows.n_jobs)
+        parts.append((rows_at(rows.X, members[places]), rows.group_codes[members[places]], weights))
+    tables, *arrays = zip(*parts, strict=True)
+    codes, weights = map(np.concatenate, arrays)
+    return MemoryRows(stacked(tables), codes, rows.n_groups, weights=weights, n_jobs=rows.n_jobs)
 
 
 def _scaled_to(group_sizes: np.ndarray, sample: MemoryRows) -> MemoryRows:

@@ -94,8 +94,10 @@ def check_id_name(id_column: str | None) -> None:
 def load_for_fit(source: TableSource, roles: Roles, missing: MissingPolicy) -> LoadedTable:
     """Read a table and learn how to turn it into rows and groups."""
     table, kept, ids, id_name = _read(source, roles, roles.names, missing)
-    groups = groups_of(table, roles.sensitive, missing.missing_groups)
-    check_number_of_groups(groups, len(table), roles.sensitive)
+    groups = None
+    if roles.sensitive:
+        groups = groups_of(table, roles.sensitive, missing.missing_groups)
+        check_number_of_groups(groups, len(table), roles.sensitive)
     impute = missing.features == "impute"
     preprocessing = Preprocessing.learn(table, roles.features, roles.sensitive, impute=impute)
     X = preprocessing.rows_of(table)

@@ -304,7 +304,7 @@ class Preprocessing:
             columns.append(column)
         sensitive, impute = tuple(plain["sensitive"]), plain["impute"]
         are_texts = all(isinstance(name, str) for name in sensitive)
-        if not (sensitive and are_texts and type(impute) is bool):
+        if not (are_texts and type(impute) is bool):
             raise ValueError("invalid preprocessing")
         return cls(tuple(columns), sensitive, impute)
 

@@ -84,6 +84,7 @@ def choose_columns(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     id_column: str | None = None,
+    optional: bool = False,
 ) -> Roles:
     """Give every column its role.
 
@@ -99,6 +100,8 @@ def choose_columns(
         Columns that are no features. They must exist.
     id_column : str, default=None
         Column that identifies rows.
+    optional : bool
+        Whether there may be no sensitive column.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def choose_columns(
     if features and exclude:
         raise RequestError("--features and --exclude are both given: one of them is enough.")
     sensitive = split_names(source, sensitive)
-    if not sensitive:
+    if not (sensitive or optional):
         raise RequestError(
             f"No sensitive column is named; {source.title} has {_shortened(source.columns)}."
         )

@@ -1,0 +1,551 @@
+"""Socially fair k-means: the group that is worst off is as well off as possible."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_weights,
+    fit_context,
+)
+from fairanchor._utils._typing import Seed, Table, Weights
+from fairanchor.assignment._sweep import cheapest_clusters
+from fairanchor.cluster._base import known_codes
+from fairanchor.cluster._center_distances import CenterDistances
+from fairanchor.cluster._fair_kmeans import COMPETING_ROWS, competing_sample, kmeans_seeds
+from fairanchor.cluster._fair_lloyd import CenterCosts
+from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
+from fairanchor.groups._columns import store_sensitive_names
+from fairanchor.metrics import balance_of_table
+from fairanchor.rows import MemoryChunks, MemoryRows
+from fairanchor.rows._arrow_stream import is_stream, tables_of_stream
+from fairanchor.rows._label_files import ChunkedLabels
+from fairanchor.rows._sums import label_sums
+
+# Starts by the largest number of clusters for which there are so many.
+STARTS = {10: 40, 20: 20, 50: 8, 100: 4}
+# Steps of each on few rows, before so many are continued.
+FIRST_ROWS, FIRST_STEPS, PROMISING = 5_000, 5, 8
+# The dual is solved until its value and the largest cost differ by this part of it.
+DUAL_GAP = 1e-7
+MAX_NEWTON_STEPS = 60
+
+
+class SociallyFairKMeans(CenterDistances, LargeScaleClusterer):
+    """k-means whose largest average cost of a group is as small as possible.
+
+    Minimises, over the centres::
+
+        max over groups g of  (1 / n_g) sum of ||x_i - nearest center||^2 over the rows of g
+
+    where n_g is the number of rows (weight) of the group (Ghadiri, Samadi and Vempala, "Socially
+    Fair k-Means Clustering", FAccT 2021). Rows are in the cluster of the nearest centre, whatever
+    their group, so `predict` needs no groups, and the composition of the clusters is free. Use it
+    where the centres serve people (as places, or as profiles that stand for them), and
+    `FairKMeans` where each cluster should have the composition of the population.
+
+    Any number of groups. Like k-means it finds a local optimum. A step assigns rows to the nearest
+    centre, then finds the best centres for these labels. That is a convex problem, solved by its
+    dual: a concave function of one weight per group, whose weighted means are the centres.
+    *Guaranteed*: ``center_gap_``, the largest cost of the fitted centres above the least that any
+    centres could have for the same labels. The largest cost is never above that of the start. The
+    cost of a step is linear in the number of rows; the dual needs sums by cluster and group only.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    init : "k-means++", array-like of shape (n_clusters, n_features) or fitted estimator, \
+default="k-means++"
+        Where the steps start: at seeds of k-means++, drawn from all rows alike or from all groups
+        alike, at given centres, or at the ``cluster_centers_`` of a fitted estimator.
+    n_init : int or "auto", default="auto"
+        Number of starts, of which the best is kept; they are compared on a sample of large
+        tables. ``"auto"``: 40 for up to 10 clusters, fewer for more. Ignored if ``init`` holds
+        centres.
+    max_iter : int, default=300
+        Largest number of times that the centres move.
+    tol : float, default=1e-4
+        The steps end when the largest cost falls by less than this part of itself.
+    missing_groups : {"error", "own_group"}, default="error"
+        What missing values of ``sensitive_features`` mean.
+    n_jobs : int, default=None
+        Number of threads; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Determines the starts.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each row. Not set if X is a dataset or Dask collection with more than 2**20
+        rows; use `iter_labels` or `write_labels`.
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        The centres.
+    groups_ : ndarray of shape (n_groups,)
+        Names of the groups, sorted.
+    group_costs_ : ndarray of shape (n_groups,)
+        Average squared distance of each group's rows to their centre.
+    social_cost_ : float
+        The largest of them: what is minimised.
+    group_weights_ : ndarray of shape (n_groups,)
+        Dual variables, which sum to one: a group without weight is not among the worst.
+    center_gap_ : float
+        ``social_cost_`` above the least that any centres could have for these labels.
+    counts_ : ndarray of shape (n_clusters, n_groups)
+        Rows (weight) in each cell.
+    balance_ : float
+        Smallest group over largest group in the worst cluster.
+    inertia_ : float
+        Sum of squared distances of all rows.
+    cost_path_ : ndarray of shape (n_iter,)
+        Largest cost in each step on all rows, never increasing.
+    n_iter_ : int
+        Number of steps on all rows.
+    converged_ : bool
+        Whether these ended because the largest cost fell no further.
+    n_clusters_found_ : int
+        Number of clusters with at least one row.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairanchor import SociallyFairKMeans
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0], [9.0]])
+    >>> group = ["a", "a", "a", "a", "b"]
+    >>> model = SociallyFairKMeans(1, random_state=0).fit(X, sensitive_features=group)
+    >>> model.cluster_centers_.round(2), model.group_costs_.round(2)
+    (array([[4.76]]), array([18.43, 17.94]))
+    >>> model.predict([[3.0]])
+    array([0], dtype=int32)
+    """
+
+    _keeps_float32 = True
+    _takes_sparse = True
+    _attributes = None
+    # Parameters of the other estimators that have no meaning here.
+    attributes = "intersection"
+    fairness = "population"
+    min_cluster_size = None
+    unknown_groups = "blind"
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"k-means++"}), "array-like", HasMethods("fit")],
+        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "missing_groups": [StrOptions({"error", "own_group"})],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        init: Any = "k-means++",
+        n_init: int | str = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        missing_groups: str = "error",
+        n_jobs: int | None = None,
+        random_state: Seed | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.missing_groups = missing_groups
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @with_one_blas_thread
+    def fit(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> Self:
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), dataset or Dask collection
+            Rows to cluster; see `FairKMeans.fit`.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Group of each row; several columns mean their intersection. Without it all rows are one
+            group, which a warning reports: that is k-means. For datasets and Dask DataFrames the
+            name of a column or a list of names.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        training = self._open_rows(X, sensitive_features, sample_weight)
+        start = self._best_start(training)
+        best = self._follow(training.distinct, start, self.max_iter)
+        if not best.converged:
+            warnings.warn(
+                f"SociallyFairKMeans did not converge in max_iter={self.max_iter} steps: the "
+                f"largest cost still fell by more than tol={self.tol} of itself.",
+                ConvergenceWarning,
+                stacklevel=users_stacklevel(),
+            )
+        self._store(training, best)
+        return self
+
+    def predict(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
+        """Number of the nearest centre of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : Ignored
+            Present for API consistency: labels do not depend on groups.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        check_is_fitted(self)
+        if is_stream(X):
+            return np.concatenate([self.predict(part) for part, _ in tables_of_stream(X, None)])
+        return _nearest(self._rows_of(X), self._costs)
+
+    def score(
+        self,
+        X: Table,
+        y: None = None,
+        *,
+        sensitive_features: Table | None = None,
+        sample_weight: Weights | None = None,
+    ) -> float:
+        """Minus the largest average cost of a group.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : Ignored
+            Present for API consistency.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups, all of which `fit` has seen. Without it all rows are one group.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            The larger, the better.
+        """
+        check_is_fitted(self)
+        rows = self._rows_of(X)
+        weights = check_weights(sample_weight, rows.X)
+        codes, n_groups = rows.group_codes, 1
+        if sensitive_features is not None:
+            missing = {"missing_groups": self.missing_groups}
+            codes, _ = known_codes(self, sensitive_features, rows.n_rows, **missing)
+            n_groups = len(self.groups_)
+        rows = MemoryRows(rows.X, codes, n_groups, weights=weights, n_jobs=self.n_jobs)
+        found = _Labelled.of(rows, self._costs.centers)
+        return -float(found.costs.max()) / self._length**2
+
+    def _restore_costs(self, parts: dict[str, Any]) -> None:
+        """Set the costs that a model file has stored in parts."""
+        self._costs = CenterCosts(parts["centers"])
+        self.cluster_centers_ = parts["centers"] / self._length
+
+    # Starts, from samples to all rows.
+
+    def _best_start(self, training: TrainingRows) -> np.ndarray:
+        samples = training.samples(self.n_clusters, training.draw(self.n_clusters))
+        if not samples:
+            n_rows = max(COMPETING_ROWS, 50 * self.n_clusters)
+            samples = competing_sample(training.distinct, n_rows)
+        first, *larger = samples or [training.distinct]
+        starts = self._starts(training, first)
+        if len(starts) > 1:
+            few = competing_sample(first, max(FIRST_ROWS, 50 * self.n_clusters)) or [first]
+            near = [self._follow(few[0], centers, FIRST_STEPS) for centers in starts]
+            near.sort(key=lambda start: start.cost)
+            starts = [start.centers for start in near[:PROMISING]]
+        if samples or len(starts) > 1:
+            followed = [self._follow(first, centers, self.max_iter) for centers in starts]
+            starts = [min(followed, key=lambda start: start.cost).centers]
+        for sample in larger:
+            starts = [self._follow(sample, starts[0], self.max_iter).centers]
+        return starts[0]
+
+    def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
+        if not isinstance(self.init, str):
+            given = getattr(self.init, "cluster_centers_", self.init)
+            centers = check_array(given, dtype=np.float64, copy=True)
+            expected = (self.n_clusters, sample.n_features)
+            if centers.shape != expected:
+                raise ValueError(
+                    f"init has shape {centers.shape}, expected (n_clusters, n_features)="
+                    f"{expected}: one centre per cluster."
+                )
+            return [centers * training.length]
+        n_starts = self.n_init
+        if n_starts == "auto":
+            of_clusters = (number for most, number in STARTS.items() if self.n_clusters <= most)
+            n_starts = next(of_clusters, 2)
+        random_state = check_random_state(self.random_state)
+        # Every second start is drawn as if all groups were of one size.
+        of_groups = _inverse(sample.group_sizes)[sample.group_codes]
+        alike = sample.weighted(sample.weights * of_groups)
+        halves = (sample, -(-int(n_starts) // 2)), (alike, int(n_starts) // 2)
+        return [
+            centers
+            for rows, number in halves
+            for centers in kmeans_seeds(rows, self.n_clusters, random_state, number)
+        ]
+
+    def _follow(self, rows: Any, centers: np.ndarray, max_iter: int) -> "_Followed":
+        """Steps from given centres, until the largest cost falls no further."""
+        path: list[float] = []
+        weights = None
+        while True:
+            found = _Labelled.of(rows, centers)
+            cost = float(found.costs.max())
+            converged = bool(path) and cost >= path[-1] * (1.0 - self.tol)
+            if not path or cost < path[-1]:
+                path.append(cost)
+                best = centers, found
+            else:
+                centers, found = best
+            moves, weights, value = best_moves(found, weights)
+            if converged or len(path) > max_iter:
+                return _Followed(centers, found, weights, path, path[-1] - value, converged)
+            centers = centers + moves
+
+    def _store(self, training: TrainingRows, best: "_Followed") -> None:
+        rows, groups, unit = training.rows, training.groups, training.unit
+        self._costs, self._chunked = CenterCosts(best.centers), None
+        for name in ("labels_", "preprocessing_"):
+            self.__dict__.pop(name, None)
+        self._length, self._price_unit = training.length, training.length**2
+        self.cluster_centers_ = best.centers / training.length
+        self.groups_ = groups.public_names
+        counts = groups.to_public(best.labelled.totals)
+        self.counts_ = counts * unit if rows.is_weighted or unit != 1.0 else counts.astype(np.int64)
+        self.balance_ = balance_of_table(counts)
+        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
+        self.group_costs_ = groups.to_public(best.labelled.costs) / self._price_unit
+        self.social_cost_ = float(self.group_costs_.max())
+        self.group_weights_ = groups.to_public(best.weights)
+        self.center_gap_ = max(best.gap, 0.0) / self._price_unit
+        self.inertia_ = float(best.labelled.costs @ rows.group_sizes) * unit / self._price_unit
+        self.cost_path_ = np.array(best.path) / self._price_unit
+        self.n_iter_, self.converged_ = len(best.path), best.converged
+        self.n_clusters_found_ = int(np.count_nonzero(counts.sum(axis=1)))
+        store_sensitive_names(self, training.columns)
+        if not training.in_chunks:
+            labels = _nearest(training.distinct, self._costs)
+            self.labels_ = training.distinct.spread(labels, {})
+            return
+        chunked = ChunkedLabels(rows, [_Labeller(self._costs)] * rows.n_chunks)
+        if isinstance(rows, MemoryChunks):
+            self.labels_ = np.concatenate(list(chunked))
+        else:
+            self._chunked = chunked
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Rows at their nearest centres, in sums by cluster and group.
+
+    Attributes
+    ----------
+    moments : ndarray of shape (n_clusters, n_groups, n_features)
+        Sum of the rows' differences to their centre, over the weight of the group.
+    shares : ndarray of shape (n_clusters, n_groups)
+        Of the group's weight.
+    totals : ndarray of shape (n_clusters, n_groups)
+    costs : ndarray of shape (n_groups,)
+        Average squared distance of the group's rows.
+    """
+
+    moments: np.ndarray
+    shares: np.ndarray
+    totals: np.ndarray
+    costs: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Any, centers: np.ndarray) -> "_Labelled":
+        """One pass over all rows."""
+        (n_clusters, n_features), n_groups = centers.shape, rows.n_groups
+        sums, totals, costs = rows.sum(_GroupSums(CenterCosts(centers), n_groups))
+        totals = totals.reshape(n_clusters, n_groups)
+        moments = sums.reshape(n_clusters, n_groups, n_features)
+        moments = moments - totals[..., None] * centers[:, None, :]
+        inverse = _inverse(rows.group_sizes)
+        return cls(moments * inverse[:, None], totals * inverse, totals, costs * inverse)
+
+
+@dataclass(frozen=True)
+class _GroupSums:
+    """Sums and weights of a block's rows by nearest centre and group, and costs of the groups."""
+
+    costs: CenterCosts
+    n_groups: int
+
+    def __call__(self, block: Any) -> tuple:
+        n_clusters = self.costs.n_clusters
+        table = np.empty((block.n_rows, n_clusters))
+        for part in block.parts(self.costs.rows_at_a_time(block.X)):
+            self.costs.write(part, table[part.start - block.start : part.stop - block.start])
+        labels = table.argmin(axis=1)
+        nearest = block.weights * table[np.arange(len(labels)), labels]
+        cells = labels * self.n_groups + block.group_codes
+        sums, totals = label_sums(block.X, block.weights, cells, n_clusters * self.n_groups)
+        return sums, totals, np.bincount(block.group_codes, nearest, minlength=self.n_groups)
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """Centres after the steps, the rows there, dual weights, costs, and the gap of the last."""
+
+    centers: np.ndarray
+    labelled: _Labelled
+    weights: np.ndarray
+    path: list
+    gap: float
+    converged: bool
+
+    @property
+    def cost(self) -> float:
+        return float(self.path[-1])
+
+
+@dataclass(frozen=True)
+class _Labeller:
+    """Labels a chunk."""
+
+    costs: CenterCosts
+
+    def __call__(self, chunk: Any) -> np.ndarray:
+        return chunk.distinct.spread(_nearest(chunk.distinct, self.costs), {})
+
+
+def best_moves(
+    found: _Labelled, start: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Moves of the centres after which the largest cost is the least possible for these labels.
+
+    With moments s, shares a and costs q of the groups, moves u lead to the costs
+    ``q_g - 2 sum_k s_kg u_k + sum_k a_kg |u_k|^2``. For group weights z on the simplex their
+    weighted sum is least at ``u_k = sum_g z_g s_kg / sum_g z_g a_kg``. That least value is a
+    concave function of z, and its maximum the least largest cost. It is found by Newton's method
+    with a logarithmic barrier.
+
+    Parameters
+    ----------
+    found : _Labelled
+    start : ndarray of shape (n_groups,), default=None
+        Weights of a similar problem.
+
+    Returns
+    -------
+    moves : ndarray of shape (n_clusters, n_features)
+    weights : ndarray of shape (n_groups,)
+    value : float
+        No moves lead to a smaller largest cost.
+    """
+    dual, n_groups = _Dual(found), len(found.costs)
+    weights = np.full(n_groups, 1.0 / n_groups)
+    if start is not None:
+        weights = 0.9 * start + 0.1 * weights
+    scale = float(found.costs.max())
+    barrier = 0.1 * scale / n_groups
+    at = dual.at(weights)
+    least, moves = np.inf, at.moves
+    for _ in range(MAX_NEWTON_STEPS):
+        largest = float(at.costs.max())
+        if largest < least:
+            least, moves = largest, at.moves
+        if largest - at.value <= DUAL_GAP * scale:
+            break
+        gradient = at.costs + barrier / weights
+        system = np.ones((n_groups + 1, n_groups + 1))
+        system[:-1, :-1] = at.curvature + np.diag(barrier / weights**2)
+        system[-1, -1] = 0.0
+        step = np.linalg.lstsq(system, np.append(gradient, 0.0), rcond=None)[0][:-1]
+        falls = step < 0.0
+        length = min(1.0, 0.95 * float(np.min(-weights[falls] / step[falls], initial=np.inf)))
+        expected, value = float(gradient @ step), at.value + barrier * float(np.log(weights).sum())
+        while True:
+            tried = weights + length * step
+            then = dual.at(tried)
+            rises = then.value + barrier * float(np.log(tried).sum()) - value
+            if rises >= 0.1 * length * expected or length * expected <= 1e-14 * scale:
+                break
+            length *= 0.5
+        weights, at = tried / tried.sum(), then
+        if expected <= n_groups * barrier:  # near enough to the centre for the next barrier
+            barrier *= 0.1
+    return moves, weights, at.value
+
+
+@dataclass(frozen=True)
+class _DualPoint:
+    """Moves, costs after them, their weighted sum, and minus its second derivatives."""
+
+    moves: np.ndarray
+    costs: np.ndarray
+    value: float
+    curvature: np.ndarray
+
+
+class _Dual:
+    """The concave function of the group weights."""
+
+    def __init__(self, found: _Labelled) -> None:
+        self.found = found
+        self.used = found.shares.sum(axis=1) > 0  # other centres stay where they are
+
+    def at(self, weights: np.ndarray) -> _DualPoint:
+        found, used = self.found, self.used
+        moments, shares = found.moments[used], found.shares[used]
+        totals = shares @ weights
+        own = np.einsum("g,kgd->kd", weights, moments) / totals[:, None]
+        linear = np.einsum("kgd,kd->g", moments, own)
+        costs = found.costs - 2.0 * linear + (own**2).sum(axis=1) @ shares
+        away = (moments - shares[..., None] * own[:, None, :]) / np.sqrt(totals)[:, None, None]
+        flat = np.moveaxis(away, 1, 0).reshape(len(weights), -1)
+        moves = np.zeros(found.moments[:, 0].shape)
+        moves[used] = own
+        return _DualPoint(moves, costs, float(weights @ costs), 2.0 * flat @ flat.T)
+
+
+def _nearest(rows: Any, costs: CenterCosts) -> np.ndarray:
+    return cheapest_clusters(rows, costs, np.zeros((costs.n_clusters, rows.n_groups)))
+
+
+def _inverse(sizes: np.ndarray) -> np.ndarray:
+    """One over the weight of each group; zero for a group without weight."""
+    return np.divide(1.0, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
