@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    ConsensusClustering,
     FairKMeans,
     FairletClustering,
     FairnessFirstClustering,
@@ -27,6 +28,7 @@ ESTIMATORS = [
     FairnessFirstClustering(n_clusters=3),
     FairletClustering(n_clusters=3),
     BoundedFairAssignment(n_clusters=3),
+    ConsensusClustering(n_clusters=3, n_runs=20),
 ]
 
 

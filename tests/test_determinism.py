@@ -16,6 +16,7 @@ import fairanchor.rows._memory as memory
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    ConsensusClustering,
     FairKMeans,
     FairletClustering,
     FairnessFirstClustering,
@@ -53,6 +54,7 @@ SMALL = {
     "fairlets": FairletClustering(4, random_state=3),
     "fairness first": FairnessFirstClustering(4, random_state=3),
     "bounded": BoundedFairAssignment(4, random_state=3),
+    "consensus": ConsensusClustering(4, random_state=3),
 }
 NUMBERS = ("labels_", "counts_", "targets_", "multipliers_", "assignment_prices_", "anchors_",
            "cluster_centers_", "inertia_", "mass_error_", "duality_gap_", "n_iter_")  # fmt: skip

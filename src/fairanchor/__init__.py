@@ -12,6 +12,7 @@ __version__ = "0.2.0.dev0"
 _PUBLIC = {
     "AnchorFairClustering": "fairanchor.cluster._anchor_clustering",
     "BoundedFairAssignment": "fairanchor.cluster",
+    "ConsensusClustering": "fairanchor.cluster",
     "FDAS": "fairanchor.anchors",
     "FairKMeans": "fairanchor.cluster",
     "FairSpectralClustering": "fairanchor.cluster",

@@ -34,9 +34,9 @@ FORMAT, FORMAT_VERSION = "fairanchor-model", 4
 # Public classes of this package that a file may name.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans")
 PARAMETER_CLASSES = (
-    "BoundedFairAssignment", "FDAS", "FairKMeans", "FairSpectralClustering", "FairletClustering",
-    "FairnessFirstClustering", "FairnessTargets", "LocalGraph", "OneStageFairSpectralClustering",
-    "ReconstructionGraph", "VariationalFairClustering",
+    "BoundedFairAssignment", "ConsensusClustering", "FDAS", "FairKMeans", "FairSpectralClustering",
+    "FairletClustering", "FairnessFirstClustering", "FairnessTargets", "LocalGraph",
+    "OneStageFairSpectralClustering", "ReconstructionGraph", "VariationalFairClustering",
 )  # fmt: skip
 # The reconstruction graph builds a table of anchors x anchors.
 MOST_ANCHORS = 10_000

@@ -6,6 +6,7 @@ other estimator, on the anchors. `FairKMeans` and the framework, `_anchor_cluste
 """
 
 from fairanchor.cluster._bounded import BoundedFairAssignment
+from fairanchor.cluster._consensus import ConsensusClustering
 from fairanchor.cluster._fair_kmeans import FairKMeans
 from fairanchor.cluster._fairlets import FairletClustering
 from fairanchor.cluster._fairness_first import FairnessFirstClustering
@@ -15,6 +16,7 @@ from fairanchor.cluster._variational import VariationalFairClustering
 
 __all__ = [
     "BoundedFairAssignment",
+    "ConsensusClustering",
     "FairKMeans",
     "FairSpectralClustering",
     "FairletClustering",
