@@ -24,10 +24,12 @@ _PUBLIC = {
     "FairnessWarning": "fairanchor.exceptions",
     "LocalGraph": "fairanchor.graph",
     "ReconstructionGraph": "fairanchor.graph",
+    "antidote_rows": "fairanchor.antidote",
     "clusters_path": "fairanchor.model_selection",
     "fair_assign": "fairanchor.assignment._fair_assign",
     "fairness_path": "fairanchor.model_selection",
     "load_model": "fairanchor.persistence",
+    "robustness_check": "fairanchor.robustness",
     "suggest_tolerance": "fairanchor.model_selection",
 }
 

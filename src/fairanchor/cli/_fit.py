@@ -59,9 +59,12 @@ CERTIFICATES = {
 @click.option(
     "--tolerance",
     type=Share(),
-    help="By how much shares may differ: 0 (the default, unless --targets has bounds) asks for "
-    "exact shares, 1 for nothing.",
+    help="By how much shares may differ: 0 (the default, unless --targets has bounds or there is "
+    "--max-share) asks for exact shares, 1 for nothing.",
 )
+@click.option("--max-share", type=Share(), metavar="SHARE",
+              help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "
+              "the only constraint; with --tolerance both hold.")  # fmt: skip
 @shared("targets", "attributes")
 @click.option("--min-cluster-size", type=click.IntRange(min=1), metavar="N",
               help="Least number of rows of a cluster; by default none.")  # fmt: skip
@@ -89,9 +92,9 @@ def fit(source: str, **options: Any) -> None:
     from fairanchor.tables._load import check_id_name
     from fairanchor.tables._write import check_format, write_table
 
-    if options["tolerance"] is None and options["targets"] is None:
-        options["tolerance"] = 0.0
     check_targets_options(options)
+    if options["tolerance"] is None and options["targets"] is options["max_share"] is None:
+        options["tolerance"] = 0.0
     run = Run(options["quiet"])
     if os.path.isdir(source):
         fit_directory(run, source, options)
@@ -128,14 +131,28 @@ def fit(source: str, **options: Any) -> None:
 
 
 def _fairness(loaded: Any, options: Options) -> dict[str, Any]:
-    """The estimator's parameters ``fairness`` and ``tolerance``."""
-    if options["targets"] is None:
-        return {"tolerance": options["tolerance"]}
+    """The estimator's parameters of the constraint."""
     columns = loaded.preprocessing.sensitive
+    if options["targets"] is None:
+        return fairness_without_file(options, len(columns))
     shape = options["n_clusters"], len(loaded.X)
     targets = targets_of_file(options, columns, loaded.groups.public_names, *shape)
     separate = options["attributes"] == "separate" and len(columns) > 1
     return {"fairness": targets if separate else targets[0], "tolerance": 0.0}
+
+
+def fairness_without_file(options: Options, n_columns: int) -> dict[str, Any]:
+    """The parameters of the constraint that `--tolerance`, `--max-share` and sizes state."""
+    from fairanchor import FairnessTargets
+
+    tolerance, least = options["tolerance"], options["min_cluster_size"]
+    if options["max_share"] is None:
+        return {"tolerance": tolerance, "min_cluster_size": least}
+    shares = {"upper": options["max_share"], "tolerance": tolerance}
+    first = FairnessTargets(**shares, min_size=least)
+    if options["attributes"] == "intersection" or n_columns < 2:
+        return {"fairness": first}
+    return {"fairness": [first, *(FairnessTargets(**shares) for _ in range(n_columns - 1))]}
 
 
 def new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
@@ -146,7 +163,6 @@ def new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
     parameters = {
         **fairness,
         "attributes": options["attributes"],
-        "min_cluster_size": options["min_cluster_size"],
         "missing_groups": MissingPolicy.of(options["missing"]).missing_groups,
         "n_jobs": options["jobs"],
         "random_state": options["seed"],
@@ -174,8 +190,8 @@ def summary_of(
 ) -> dict[str, Any]:
     """What ``--json`` prints about a fit to a `LoadedTable` or to `RowFiles`."""
     names = (
-        "n_clusters", "clusterer", "tolerance", "targets", "attributes", "min_cluster_size",
-        "missing", "seed", "jobs", "engine",
+        "n_clusters", "clusterer", "tolerance", "max_share", "targets", "attributes",
+        "min_cluster_size", "missing", "seed", "jobs", "engine",
     )  # fmt: skip
     certificates = {
         name: getattr(estimator, attribute)

@@ -79,7 +79,7 @@ def check_no_engine(options: Options) -> None:
 
 def fit_directory(run: Run, directory: str, options: Options) -> None:
     """``fairanchor fit`` of a directory."""
-    from fairanchor.cli._fit import finish, new_estimator, summary_of
+    from fairanchor.cli._fit import fairness_without_file, finish, new_estimator, summary_of
     from fairanchor.persistence import save_model
     from fairanchor.rows._label_files import check_folder, check_names, write_label_files
 
@@ -99,7 +99,7 @@ def fit_directory(run: Run, directory: str, options: Options) -> None:
             f"{directory}: {files.n_rows:,} rows in {len(files.files):,} files",
             f"Features: {files.preprocessing.describe()}.",
         )
-        estimator = new_estimator(options, {"tolerance": options["tolerance"]})
+        estimator = new_estimator(options, fairness_without_file(options, len(files.sensitive)))
         with run.step("fit", f"Clustering {files.n_rows:,} rows", counts=True) as progress:
             labels: Iterable[Any] = _fit_files(files, estimator, options, client, progress)
         summary = summary_of(directory, files, estimator, options, run)

@@ -25,11 +25,12 @@ def check_targets_options(options: Options) -> None:
     path = options["targets"]
     if path is None:
         return
-    if options.get("min_cluster_size") is not None:
-        raise click.UsageError(
-            "--min-cluster-size and --targets: state the minimum in the column min_size of the "
-            "file."
-        )
+    for option, column in (("min_cluster_size", "min_size"), ("max_share", "upper")):
+        if options.get(option) is not None:
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} and --targets: state it in the column {column} of "
+                "the file."
+            )
     if not path.lower().endswith((".csv", ".json")):
         raise click.UsageError(f"--targets {path}: expected a .csv or a .json file.")
     if not os.path.isfile(path):
