@@ -13,6 +13,7 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from fairanchor import AnchorFairClustering, ConsensusClustering, FairKMeans
+from fairanchor.report import render_report, summarise_run
 
 METHODS = ("spectral", "average")
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -181,3 +182,26 @@ def test_seeds_agree_on_shapes_and_counts_are_exact(make):
         ]
         for models in others:
             assert np.mean(agreements(models, X, group)) < 0.9
+
+
+def test_the_report_shows_the_stability_of_every_cluster():
+    X, _ = blobs(3, size=60, spread=3.0)
+    group = np.arange(len(X)) % 2
+    framework = AnchorFairClustering(3, clusterer="consensus", random_state=0)
+    for model in (ConsensusClustering(3, random_state=0), framework):
+        model.fit(X, sensitive_features=group)
+        stability = getattr(model, "clusterer_", model)
+        labels = getattr(model, "anchor_labels_", model.labels_)
+        run = summarise_run(model, X, sensitive_features=group, plain_labels=None)
+        page = render_report(run)
+        for cluster, value in enumerate(stability.cluster_stability_):
+            unsettled = np.mean(stability.row_stability_[labels == cluster] < 0.8)
+            assert f"<td>{value:.3f}</td><td>{unsettled:.1%}</td>" in page
+    run = summarise_run(
+        FairKMeans(3, random_state=0).fit(X, sensitive_features=group),
+        X,
+        sensitive_features=group,
+        plain_labels=None,
+    )
+    assert run.stability is None
+    assert "Stability" not in render_report(run)
