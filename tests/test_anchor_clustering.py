@@ -32,7 +32,7 @@ from fairanchor import (
 from fairanchor.datasets import make_fair_blobs, make_zafar
 from fairanchor.metrics import relative_balance_score
 
-NAMES = ["bounded", "fair_kmeans", "fairlets", "ffc", "fmsc", "spfc", "vfc"]
+NAMES = ["bounded", "consensus", "fair_kmeans", "fairlets", "ffc", "fmsc", "spfc", "vfc"]
 GRAPHS = ["local", "reconstruction"]
 
 

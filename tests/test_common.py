@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    ConsensusClustering,
     DeepFairClustering,
     FairKMeans,
     FairletClustering,
@@ -33,6 +34,7 @@ ESTIMATORS = [
     FairnessFirstClustering(n_clusters=3),
     FairletClustering(n_clusters=3),
     BoundedFairAssignment(n_clusters=3),
+    ConsensusClustering(n_clusters=3, n_runs=20),
 ]
 if find_spec("torch"):
     ESTIMATORS.append(DeepFairClustering(3, hidden_layer_sizes=(16,), code_size=4, max_iter=2))

@@ -17,6 +17,7 @@ import fairanchor.rows._memory as memory
 from fairanchor import (
     AnchorFairClustering,
     BoundedFairAssignment,
+    ConsensusClustering,
     DeepFairClustering,
     FairKMeans,
     FairletClustering,
@@ -55,6 +56,7 @@ SMALL = {
     "fairlets": FairletClustering(4, random_state=3),
     "fairness first": FairnessFirstClustering(4, random_state=3),
     "bounded": BoundedFairAssignment(4, random_state=3),
+    "consensus": ConsensusClustering(4, random_state=3),
 }
 if find_spec("torch"):
     SMALL["deep"] = DeepFairClustering(4, max_iter=10, random_state=3)

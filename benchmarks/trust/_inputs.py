@@ -229,6 +229,7 @@ ESTIMATORS = {
     "FairletClustering": {},
     "FairnessFirstClustering": {},
     "BoundedFairAssignment": {},
+    "ConsensusClustering": {"n_runs": 20},
 }
 SETTINGS = (
     {}, {"clusterer": "fair_kmeans"}, {"anchors": "fdas"}, {"anchors": "random"},

@@ -12,6 +12,7 @@ __version__ = "0.2.0.dev0"
 _PUBLIC = {
     "AnchorFairClustering": "fairanchor.cluster._anchor_clustering",
     "BoundedFairAssignment": "fairanchor.cluster",
+    "ConsensusClustering": "fairanchor.cluster",
     "DeepFairClustering": "fairanchor.cluster",
     "FDAS": "fairanchor.anchors",
     "FairKMeans": "fairanchor.cluster",
@@ -25,10 +26,12 @@ _PUBLIC = {
     "FairnessWarning": "fairanchor.exceptions",
     "LocalGraph": "fairanchor.graph",
     "ReconstructionGraph": "fairanchor.graph",
+    "antidote_rows": "fairanchor.antidote",
     "clusters_path": "fairanchor.model_selection",
     "fair_assign": "fairanchor.assignment._fair_assign",
     "fairness_path": "fairanchor.model_selection",
     "load_model": "fairanchor.persistence",
+    "robustness_check": "fairanchor.robustness",
     "suggest_tolerance": "fairanchor.model_selection",
 }
 

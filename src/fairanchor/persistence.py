@@ -34,7 +34,8 @@ FORMAT, FORMAT_VERSION = "fairanchor-model", 4
 # Public classes of this package that a file may name.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
 PARAMETER_CLASSES = (
-    "BoundedFairAssignment", "DeepFairClustering", "FDAS", "FairKMeans", "FairSpectralClustering",
+    "BoundedFairAssignment", "ConsensusClustering", "DeepFairClustering", "FDAS", "FairKMeans",
+    "FairSpectralClustering",
     "FairletClustering", "FairnessFirstClustering", "FairnessTargets", "LocalGraph",
     "OneStageFairSpectralClustering", "ReconstructionGraph", "VariationalFairClustering",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from fairanchor import (
     BoundedFairAssignment,
+    ConsensusClustering,
     DeepFairClustering,
     FairletClustering,
     FairnessFirstClustering,
@@ -21,6 +22,7 @@ from fairanchor.exceptions import FairnessWarning
 
 CLUSTERERS = [
     *(BoundedFairAssignment(objective=name) for name in ("kmeans", "kmedian", "kcenter")),
+    *(ConsensusClustering(n_runs=20, method=name) for name in ("spectral", "average")),
     *(FairletClustering(method=name, objective="kmedian") for name in ("flow", "tree", "vanilla")),
     FairletClustering(objective="kcenter"),
     FairnessFirstClustering(),

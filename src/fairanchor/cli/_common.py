@@ -22,7 +22,7 @@ NOT_CONVERGED = 3
 MOST_GROUPS_IN_A_TABLE = 8
 MOST_CLUSTERS_IN_A_TABLE = 40
 LONGEST_NAME = 40
-CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded")
+CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded", "consensus")
 
 Options = dict[str, Any]
 PATH = click.Path(path_type=str, allow_dash=True)

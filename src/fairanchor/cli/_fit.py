@@ -59,9 +59,12 @@ CERTIFICATES = {
 @click.option(
     "--tolerance",
     type=Share(),
-    help="By how much shares may differ: 0 (the default, unless --targets has bounds) asks for "
-    "exact shares, 1 for nothing.",
+    help="By how much shares may differ: 0 (the default, unless --targets has bounds or there is "
+    "--max-share) asks for exact shares, 1 for nothing.",
 )
+@click.option("--max-share", type=Share(), metavar="SHARE",
+              help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "
+              "the only constraint; with --tolerance both hold.")  # fmt: skip
 @shared("targets", "attributes", "sizes", "missing", "delimiter", "labels")
 @click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
 @shared("report", "json", "seed", "jobs")
@@ -89,10 +92,10 @@ def fit(source: str, **options: Any) -> None:
     from fairanchor.tables._load import check_id_name
     from fairanchor.tables._write import check_format, write_table
 
-    if options["tolerance"] is None and options["targets"] is None:
-        options["tolerance"] = 0.0
     check_targets_options(options)
     _check_something_is_asked(options)
+    if options["tolerance"] is None and options["targets"] is options["max_share"] is None:
+        options["tolerance"] = 0.0
     run = Run(options["quiet"])
     if os.path.isdir(source):
         fit_directory(run, source, options)
@@ -140,23 +143,24 @@ def _fairness(loaded: Any, options: Options) -> dict[str, Any]:
 
 
 def fairness_without_file(options: Options, n_columns: int) -> dict[str, Any]:
-    """The parameters of the constraint that `--tolerance` and sizes state."""
+    """The parameters of the constraint that `--tolerance`, `--max-share` and sizes state."""
     from fairanchor import FairnessTargets
 
     tolerance, least = options["tolerance"], options["min_cluster_size"]
-    if options["max_size"] is None:
+    if options["max_size"] is options["max_share"] is None:
         return {"tolerance": tolerance, "min_cluster_size": least}
-    first = FairnessTargets(tolerance=tolerance, min_size=least, max_size=options["max_size"])
+    shares = {"upper": options["max_share"], "tolerance": tolerance}
+    first = FairnessTargets(**shares, min_size=least, max_size=options["max_size"])
     if options["attributes"] == "intersection" or n_columns < 2:
         return {"fairness": first}
-    others = [FairnessTargets(tolerance=tolerance) for _ in range(n_columns - 1)]
-    return {"fairness": [first, *others]}
+    return {"fairness": [first, *(FairnessTargets(**shares) for _ in range(n_columns - 1))]}
 
 
 def _check_something_is_asked(options: Options) -> None:
     """Raise an error for a fit without groups and without sizes."""
     is_asked = any(options[name] for name in ("sensitive", "min_cluster_size", "max_size"))
-    if not is_asked or (options["targets"] and not options["sensitive"]):
+    needs_groups = options["targets"] or options["max_share"] is not None
+    if not is_asked or (needs_groups and not options["sensitive"]):
         raise click.UsageError(
             "Missing option '--sensitive': name the column of the groups, or bound the sizes of "
             "the clusters with --min-size and --max-size, which needs no groups."
@@ -199,8 +203,8 @@ def summary_of(
 ) -> dict[str, Any]:
     """What ``--json`` prints about a fit to a `LoadedTable` or to `RowFiles`."""
     names = (
-        "n_clusters", "clusterer", "tolerance", "targets", "attributes", "min_cluster_size",
-        "max_size", "missing", "seed", "jobs", "engine",
+        "n_clusters", "clusterer", "tolerance", "max_share", "targets", "attributes",
+        "min_cluster_size", "max_size", "missing", "seed", "jobs", "engine",
     )  # fmt: skip
     certificates = {
         name: getattr(estimator, attribute)

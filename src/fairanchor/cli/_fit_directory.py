@@ -99,7 +99,7 @@ def fit_directory(run: Run, directory: str, options: Options) -> None:
             f"{directory}: {files.n_rows:,} rows in {len(files.files):,} files",
             f"Features: {files.preprocessing.describe()}.",
         )
-        estimator = new_estimator(options, fairness_without_file(options, 1))
+        estimator = new_estimator(options, fairness_without_file(options, len(files.sensitive)))
         with run.step("fit", f"Clustering {files.n_rows:,} rows", counts=True) as progress:
             labels: Iterable[Any] = _fit_files(files, estimator, options, client, progress)
         summary = summary_of(directory, files, estimator, options, run)
@@ -166,6 +166,7 @@ def _write_report(
     from fairanchor.plotting._costs import has_history, history_of
     from fairanchor.report import RunSummary, write_report
     from fairanchor.report._constraints import checks_of_estimator, describe_estimator
+    from fairanchor.report._stability import stability_of
     from fairanchor.rows._raw_rows import as_table
 
     names = list(estimator.groups_)
@@ -187,6 +188,7 @@ def _write_report(
         anchors=getattr(estimator, "anchors_", None),
         anchor_labels=getattr(estimator, "anchor_labels_", None),
         anchor_masses=getattr(estimator, "anchor_masses_", None),
+        stability=stability_of(estimator),
         history=history_of(estimator) if has_history(estimator) else None,
         parameters=report_parameters(directory, files, options)
         | {"estimator": type(estimator).__name__, "engine": options["engine"]}

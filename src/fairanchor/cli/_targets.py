@@ -25,11 +25,16 @@ def check_targets_options(options: Options) -> None:
     path = options["targets"]
     if path is None:
         return
-    for name, column in zip(("min_cluster_size", "max_size"), SIZES, strict=True):
+    options_of_columns = {
+        "min_size": "min_cluster_size",
+        "max_size": "max_size",
+        "upper": "max_share",
+    }
+    for column, name in options_of_columns.items():
         if options.get(name) is not None:
+            option = "max-share" if name == "max_share" else column.replace("_", "-")
             raise click.UsageError(
-                f"--{column.replace('_', '-')} and --targets: state the size in the column "
-                f"{column} of the file."
+                f"--{option} and --targets: state it in the column {column} of the file."
             )
     if not path.lower().endswith((".csv", ".json")):
         raise click.UsageError(f"--targets {path}: expected a .csv or a .json file.")

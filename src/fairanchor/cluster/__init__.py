@@ -6,6 +6,7 @@ other estimator, on the anchors. `FairKMeans` and the framework, `_anchor_cluste
 """
 
 from fairanchor.cluster._bounded import BoundedFairAssignment
+from fairanchor.cluster._consensus import ConsensusClustering
 from fairanchor.cluster._deep import DeepFairClustering
 from fairanchor.cluster._fair_kmeans import FairKMeans
 from fairanchor.cluster._fairlets import FairletClustering
@@ -17,6 +18,7 @@ from fairanchor.cluster._variational import VariationalFairClustering
 
 __all__ = [
     "BoundedFairAssignment",
+    "ConsensusClustering",
     "DeepFairClustering",
     "FairKMeans",
     "FairSpectralClustering",

@@ -85,7 +85,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Number of clusters. None takes the number that the clusterer finds.
     clusterer : str, estimator or callable, default=None
         Labels the anchors. None is `FairSpectralClustering`. Names are ``"spfc"``, ``"vfc"``,
-        ``"fmsc"``, ``"fairlets"``, ``"ffc"``, ``"bounded"`` and ``"fair_kmeans"``. An estimator
+        ``"fmsc"``, ``"fairlets"``, ``"ffc"``, ``"bounded"``, ``"consensus"`` and
+        ``"fair_kmeans"``. An estimator
         with ``fit`` and ``labels_`` or ``predict`` is cloned and given ``n_clusters`` (or
         ``n_components``) and, if it has none, ``random_state``. A callable is
         ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. Clusterers
@@ -154,7 +155,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     anchor_indices_ : ndarray of shape (n_anchors,)
         Rows chosen as anchors; only if anchors are rows.
     clusterer_ : estimator or None
-        The fitted clusterer of the anchors.
+        The fitted clusterer of the anchors. With ``clusterer="consensus"`` it has the
+        ``cluster_stability_`` of the clusters and the ``row_stability_`` of the anchors.
     assignment_prices_ : ndarray of shape (n_clusters, n_groups)
         Dual variables of the labels: a row of group r is in the cluster with the least cost minus
         price (the largest soft label plus price, with ``graph="reconstruction"``).

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
 from fairanchor.anchors import Anchors
 from fairanchor.cluster._bounded import BoundedFairAssignment
+from fairanchor.cluster._consensus import ConsensusClustering
 from fairanchor.cluster._fair_kmeans import FairKMeans
 from fairanchor.cluster._fairlets import FairletClustering
 from fairanchor.cluster._fairness_first import FairnessFirstClustering
@@ -28,6 +29,7 @@ CLUSTERERS: dict[str, Any] = {
     "fairlets": FairletClustering,
     "ffc": FairnessFirstClustering,
     "bounded": BoundedFairAssignment,
+    "consensus": ConsensusClustering,
 }
 # Anchors with less than this part of their group's average mass do not take part: clusterers
 # that know no weights would make clusters of outliers.
@@ -93,11 +95,15 @@ def cluster_anchors(
         answer, fitted = _run(clusterer, points, codes, n_clusters, weights, seed)
     labels = np.full(n_anchors, -1, dtype=np.int64)
     labels[used] = _check_labels(answer, len(used), n_clusters, clusterer)
+    # Light anchors and noise follow the nearest anchor that has a label.
+    leader = np.arange(n_anchors)
     known, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
     if len(others):
         nearest = np.argmin(cdist(anchors.points[others], anchors.points[known]), axis=1)
-        labels[others] = labels[known[nearest]]
-    return labels, fitted
+        leader[others] = known[nearest]
+    if hasattr(fitted, "row_stability_"):  # of all anchors, as the labels
+        fitted.row_stability_ = fitted.row_stability_[np.searchsorted(used, leader)]
+    return labels[leader], fitted
 
 
 def _heavy_anchors(anchors: Anchors, n_clusters: int | None) -> np.ndarray:

@@ -33,6 +33,7 @@ from fairanchor.report._constraints import (
     describe_estimator,
 )
 from fairanchor.report._repeat import python_of_estimator
+from fairanchor.report._stability import stability_of
 
 # Starts of the k-means run that clusterings are compared with.
 PLAIN_STARTS = 10
@@ -78,6 +79,8 @@ class RunSummary:
         Points that represent all rows.
     anchor_labels, anchor_masses : ndarray of shape (n_anchors,), default=None
         Cluster of each anchor, and how many rows it represents.
+    stability : ndarray of shape (n_clusters, 2), default=None
+        Stability of each cluster, and the share of its rows that are not settled, of a consensus.
     history : list of dict, default=None
         One record per iteration, with ``mass_error`` (anchor graph) or ``cost`` (fair k-means).
     parameters, timings : dict
@@ -115,6 +118,7 @@ class RunSummary:
     anchors: np.ndarray | None = None
     anchor_labels: np.ndarray | None = None
     anchor_masses: np.ndarray | None = None
+    stability: np.ndarray | None = None
     history: list[Any] | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
@@ -308,6 +312,7 @@ def _summarise(
         anchors=getattr(estimator, "anchors_", None),
         anchor_labels=getattr(estimator, "anchor_labels_", None),
         anchor_masses=getattr(estimator, "anchor_masses_", None),
+        stability=stability_of(estimator),
         history=history_of(estimator) if has_history(estimator) else None,
         parameters=parameters,
         code=python_of_estimator(estimator, weighted=sample_weight is not None),

@@ -36,6 +36,7 @@ from fairanchor.plotting._style import import_matplotlib
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._constraints import ConstraintCheck
 from fairanchor.report._figures import Figure, draw
+from fairanchor.report._stability import stability_rows
 from fairanchor.report._verdict import (
     judge,
     price_sentence,
@@ -442,6 +443,15 @@ def _anchors_panel(page: Page) -> Panel | None:
     return Panel("The anchors", [figure], tables, beside=True)
 
 
+def _stability_panel(page: Page) -> Panel | None:
+    run = page.run
+    if run.stability is None:
+        return None
+    rows = stability_rows(run.stability, [display_name(name) for name in run.cluster_names])
+    header = ["Cluster", "Stability", "Rows below 0.8"]
+    return Panel("Stability of the clusters", [], [Table("Stability by cluster", header, rows)])
+
+
 def _repeat_panel(page: Page) -> Panel:
     run = page.run
     running = {"python": platform.python_version(), "fairanchor": __version__}
@@ -479,5 +489,6 @@ PANELS: dict[str, Callable[[Page], Panel | None]] = {
     "map": _map_panel,
     "convergence": _convergence_panel,
     "anchors": _anchors_panel,
+    "stability": _stability_panel,
     "repeat": _repeat_panel,
 }
