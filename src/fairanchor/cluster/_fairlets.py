@@ -150,7 +150,12 @@ class FairletClustering(FairClusterer):
         **COMMON_CONSTRAINTS,
         "method": [StrOptions({"flow", "tree", "vanilla"})],
         "objective": [StrOptions({"kcenter", "kmedian"})],
-        "max_ratio": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), tuple],
+        "max_ratio": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+            tuple,
+            list,
+        ],
     }
 
     def __init__(
@@ -325,26 +330,25 @@ def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, in
         return 1, 1
     if isinstance(max_ratio, str):
         return 1, -(-sizes[0] // sizes[-1])
-    least, most = 1, max_ratio
-    if isinstance(max_ratio, tuple):
-        if len(max_ratio) != 2 or not all(isinstance(n, Integral) and n >= 1 for n in max_ratio):
-            raise ValueError(
-                f"max_ratio={max_ratio!r} should be a pair of positive integers (p, q), an integer "
-                "or 'auto'."
-            )
-        least, most = (int(n) // gcd(*map(int, max_ratio)) for n in sorted(max_ratio))
+    pair = (1, max_ratio) if isinstance(max_ratio, Integral) else tuple(max_ratio)
+    if len(pair) != 2 or not all(isinstance(n, Integral) and int(n) >= 1 for n in pair):
+        raise ValueError(
+            f"max_ratio={max_ratio!r} should be a pair of positive integers (p, q), an integer or "
+            "'auto'."
+        )
+    least, most = (int(n) // gcd(*map(int, pair)) for n in sorted(pair))
     if least > 1 and len(sizes) > 2:
         raise ValueError(
-            f"max_ratio={max_ratio!r} is for two groups, there are {len(sizes)}: give an integer or "
-            "'auto'."
+            f"max_ratio={max_ratio!r} is for two groups, there are {len(sizes)}: give an integer "
+            "or 'auto'."
         )
     if least * sizes[0] > most * sizes[-1]:
         raise ValueError(
             f"max_ratio={max_ratio!r} should be >= {sizes[0] / sizes[-1]:.4g}: group {names[0]!r} "
-            f"has {sizes[0]} rows and group {names[len(sizes) - 1]!r} has {sizes[-1]}, so not every "
-            f"row can be in a fairlet with that ratio."
+            f"has {sizes[0]} rows and group {names[len(sizes) - 1]!r} has {sizes[-1]}, so not "
+            "every row can be in a fairlet with that ratio."
         )
-    return least, int(most)
+    return least, most
 
 
 def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
