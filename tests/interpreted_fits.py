@@ -86,7 +86,9 @@ FITS = {
     "fairlets around medoids": (
         FairletClustering(3, objective="kmedian", random_state=0), X, TWO_GROUPS, None,
     ),
-    "fairness first": (FairnessFirstClustering(3, random_state=0), X, GROUPS, None),
+    "fairness first": (
+        FairnessFirstClustering(3, balance_threshold=0.5, random_state=0), X, GROUPS, None,
+    ),
     "linear programming": (BoundedFairAssignment(3, random_state=0), X, GROUPS, None),
 }  # fmt: skip
 

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import LinearConstraint, milp
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
+from fairanchor import AnchorFairClustering, FairletClustering
 from fairanchor._kernels._fairlets import swap_medoids
-from fairanchor.cluster._fairlets import FairletClustering
+from fairanchor.exceptions import FairnessWarning
 
 METHODS = ["flow", "tree", "vanilla"]
 OBJECTIVES = ["kcenter", "kmedian"]
@@ -44,28 +46,78 @@ def clustered_data(rng, n_rows, n_features=2):
 # The exact split.
 
 
+def set_partitions(rows):
+    if not rows:
+        yield []
+        return
+    for rest in set_partitions(rows[1:]):
+        yield [[rows[0]], *rest]
+        for position in range(len(rest)):
+            yield [*rest[:position], [rows[0], *rest[position]], *rest[position + 1 :]]
+
+
+def star_costs(X, group, fairlet, ratio):
+    """Distances to the best hub: the only row of its group, with at most ``ratio`` others."""
+    costs = []
+    for hub in fairlet:
+        others = [row for row in fairlet if row != hub]
+        if 1 <= len(others) <= ratio and all(group[row] != group[hub] for row in others):
+            costs.append(np.linalg.norm(X[others] - X[hub], axis=1))
+    return min(costs, key=np.sum, default=None)
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(10))
 def test_flow_has_the_least_cost_of_all_star_decompositions(seed, objective):
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(4, 9))
+    n = int(rng.integers(4, 8))
     group = random_groups(rng, n, 2)
-    X = rng.normal(size=(n, 2))
-    if np.bincount(group).argmin() == 0:
-        group = 1 - group
-    rows, hubs = np.flatnonzero(group == 0), np.flatnonzero(group == 1)
-    ratio = -(-len(rows) // len(hubs)) + seed % 2
+    X = rng.normal(size=(n, 2)) + 3.0 * rng.integers(0, 2, (n, 1))
+    sizes = np.bincount(group)
+    ratio = int(-(-sizes.max() // sizes.min())) + seed % 2
 
     model = FairletClustering(1, objective=objective, max_ratio=ratio, random_state=0)
     cost = model.fit(X, sensitive_features=group).decomposition_cost_
 
     summary = np.max if objective == "kcenter" else np.sum
-    best = min(
-        summary(np.linalg.norm(X[rows] - X[list(choice)], axis=1))
-        for choice in itertools.product(hubs, repeat=len(rows))
-        if all(1 <= choice.count(hub) <= ratio for hub in hubs)
-    )
+    best = np.inf
+    for fairlets in set_partitions(list(range(n))):
+        costs = [star_costs(X, group, fairlet, ratio) for fairlet in fairlets]
+        if all(star is not None for star in costs):
+            best = min(best, summary(np.concatenate(costs)))
     assert_allclose(cost, best, rtol=1e-12)
+
+
+def test_hubs_of_flow_are_of_either_group():
+    X = np.array([0, 0.1, 10, 0.05, 10.1, 10.2, 10.3])[:, None]
+    model = FairletClustering(2, objective="kmedian", max_ratio=3, random_state=0)
+    model.fit(X, sensitive_features=[*"rrrbbbb"])
+    # Around rows of the smaller group only, the least sum is 10.55.
+    assert_allclose(model.decomposition_cost_, 0.7)
+    assert_array_equal(model.fairlets_, [0, 0, 1, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_flow_for_p_and_q_is_the_optimum_of_the_integer_program(seed):
+    rng = np.random.default_rng(seed)
+    least, most = [(2, 3), (3, 5), (1, 2)][seed % 3]
+    n_first = int(rng.integers(8, 14))
+    n_second = int(rng.integers(n_first, n_first * most // least + 1))
+    X = rng.normal(size=(n_first + n_second, 2))
+    group = np.repeat([0, 1], [n_first, n_second])
+    model = FairletClustering(1, objective="kmedian", max_ratio=(most, least), random_state=0)
+    model.fit(X, sensitive_features=group)
+
+    distance = cdist(X[:n_first], X[n_first:])
+    loads = np.vstack(
+        [np.kron(np.eye(n_first), np.ones(n_second)), np.tile(np.eye(n_second), n_first)]
+    )
+    program = milp(
+        distance.ravel(), integrality=np.ones(distance.size),
+        constraints=LinearConstraint(loads, least, most),
+    )  # fmt: skip
+    assert_allclose(model.decomposition_cost_, program.fun / least, rtol=1e-9)
+    assert model.max_ratio_ == most / least
 
 
 # All splits.
@@ -95,7 +147,7 @@ def test_balance_in_rows_is_never_below_what_is_promised(
         n_clusters, method=method, objective=objective, max_ratio=ratio, random_state=seed
     ).fit(X, sensitive_features=group)
 
-    assert model.max_ratio_ == (needed if slack is None else ratio)
+    assert model.max_ratio_ == (needed if slack is None or n_groups == 1 else ratio)
     in_fairlets = count_rows(model.fairlets_, group)
     assert in_fairlets.min() >= 1
     assert in_fairlets.max() <= model.max_ratio_
@@ -105,6 +157,66 @@ def test_balance_in_rows_is_never_below_what_is_promised(
     assert model.balance_ == balance_in_rows(model.labels_, group)
     # Clusters are unions of fairlets.
     assert_array_equal(model.labels_, model.labels_[model.fairlet_centers_][model.fairlets_])
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    method=st.sampled_from(METHODS),
+    objective=st.sampled_from(OBJECTIVES),
+    ratio=st.sampled_from([(2, 3), (3, 4), (3, 5), (5, 2), (2, 4), (1, 1)]),
+)
+def test_every_fairlet_has_the_balance_p_over_q(seed, method, objective, ratio):
+    rng = np.random.default_rng(seed)
+    least, most = sorted(ratio)
+    n_first = int(rng.integers(1, 20))
+    n_second = int(rng.integers(n_first, n_first * most // least + 1))
+    X = rng.normal(size=(n_first + n_second, 2))
+    X = np.round(X) if seed % 2 else X
+    group = rng.permutation(np.repeat([0, 1], [n_first, n_second]))
+    model = FairletClustering(
+        1, method=method, objective=objective, max_ratio=ratio, random_state=seed
+    ).fit(X, sensitive_features=group)
+    table = count_rows(model.fairlets_, group)
+    assert (most * table.min(axis=1) >= least * table.max(axis=1)).all()
+    assert model.max_ratio_ == most / least
+    assert model.decomposition_cost_ >= 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_too_small_for_every_cluster_join_the_others(method):
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat([*"abcde"], [200, 60, 30, 3, 1]))
+    X = rng.normal(size=(len(group), 2))
+    model = FairletClustering(4, method=method, random_state=0)
+    with pytest.warns(FairnessWarning, match=r"2 of 5 groups .*'e', has 1"):
+        model.fit(X, sensitive_features=group)
+    large = np.isin(group, [*"abc"])
+    assert len(model.fairlet_centers_) == 30
+    assert model.max_ratio_ == 7
+    assert balance_in_rows(model.labels_[large], group[large]) >= 1 / 7
+    # Each other row is in the fairlet of its nearest row.
+    inside = np.flatnonzero(large)
+    nearest = inside[cdist(X[~large], X[inside]).argmin(axis=1)]
+    assert_array_equal(model.fairlets_[~large], model.fairlets_[nearest])
+
+
+def test_a_framework_with_five_very_unequal_groups_has_four_clusters():
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat([*"abcde"], [900, 300, 40, 8, 5]))
+    X = rng.normal(size=(len(group), 3))
+    model = AnchorFairClustering(4, clusterer="fairlets", n_anchors=60, random_state=0)
+    model.fit(X, sensitive_features=group)
+    assert (model.counts_.sum(axis=1) > 0).all()
+
+
+def test_only_rows_of_the_smaller_group_are_hubs_when_there_are_too_few_fairlets():
+    X = np.array([0, 0.1, 10, 0.05, 10.1, 10.2, 10.3])[:, None]
+    model = FairletClustering(3, objective="kmedian", max_ratio=3, random_state=0)
+    with pytest.warns(FairnessWarning, match="2 of them, fewer than n_clusters=3"):
+        model.fit(X, sensitive_features=[*"rrrbbbb"])
+    assert_allclose(model.decomposition_cost_, 10.55)
+    assert len(model.fairlet_centers_) == 3
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -231,8 +343,10 @@ def test_unfinished_search_warns():
 @pytest.mark.parametrize(
     ("params", "group", "match"),
     [
-        ({"n_clusters": 3}, [0, 0, 0, 0, 1, 1], "n_clusters=3 should be <= the number of fairlets"),
         ({"max_ratio": 1}, [0, 0, 0, 0, 1, 1], r"max_ratio=1 should be >= 2: group 0 has 4"),
+        ({"max_ratio": (2, 3)}, [0, 0, 0, 0, 1, 1], r"max_ratio=\(2, 3\) should be >= 2"),
+        ({"max_ratio": (2, 3)}, [0, 0, 1, 1, 2, 2], "is for two groups, there are 3"),
+        ({"max_ratio": (2, 0)}, [0, 0, 0, 1, 1, 1], "should be a pair of positive integers"),
         ({"max_ratio": 1.5}, [0, 0, 0, 1, 1, 1], "'max_ratio' parameter"),
         ({"max_ratio": 0}, [0, 0, 0, 1, 1, 1], "'max_ratio' parameter"),
         ({"method": "magic"}, [0, 0, 0, 1, 1, 1], "'method' parameter"),

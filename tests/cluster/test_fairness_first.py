@@ -19,7 +19,7 @@ from fairanchor.cluster._fairness_first import (
     _viable_sizes,
 )
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.metrics import balance_score, dataset_balance
+from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
 
 STAGES = ["combination", "refinement", "relaxation", "improvement"]
 
@@ -60,7 +60,7 @@ def some_rows(seed, n=24, n_groups=2, k=3, *, weighted=False):
 def test_cost_falls_within_each_stage_and_from_refinement_on(seed, weighted):
     X, group = mixture(seed)
     weights = np.random.default_rng(seed).uniform(0.2, 3.0, len(X)) if weighted else None
-    model = FairnessFirstClustering(4, random_state=0)
+    model = FairnessFirstClustering(4, balance_threshold=0.8, random_state=0)
     model.fit(X, sensitive_features=group, sample_weight=weights)
     assert list(model.stage_costs_) == STAGES
     path = np.concatenate([model.stage_costs_[stage] for stage in STAGES[1:]])
@@ -112,6 +112,24 @@ def test_balance_keeps_the_threshold(threshold, weighted, seed):
         model.balance_,
         balance_score(model.labels_, sensitive_features=group, sample_weight=weights),
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_default_is_fairer_than_plain_kmeans(seed, n_groups):
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, 4, 400)
+    X = rng.normal(size=(400, 3)) + 5 * rng.normal(size=(4, 3))[clusters]
+    # Mild skew: plain k-means keeps most of the balance, and a lower threshold changes nothing.
+    group = (rng.integers(0, n_groups, 400) + (rng.uniform(size=400) < 0.1) * clusters) % n_groups
+    plain = KMeans(4, n_init=4, random_state=0).fit(X)
+    model = FairnessFirstClustering(4, random_state=0).fit(X, sensitive_features=group)
+    fair, unfair = (
+        relative_balance_score(labels, sensitive_features=group)
+        for labels in (model.labels_, plain.labels_)
+    )
+    assert fair > 0.95
+    assert fair > unfair
 
 
 def test_a_lower_threshold_buys_a_lower_cost():
@@ -304,7 +322,9 @@ def test_groups_of_one_row_are_spread_over_the_clusters():
 def test_an_interrupted_search_warns():
     X, group = mixture(1, n=300)
     with pytest.warns(ConvergenceWarning, match="max_sweeps=1 sweeps"):
-        FairnessFirstClustering(4, max_sweeps=1, random_state=0).fit(X, sensitive_features=group)
+        FairnessFirstClustering(4, balance_threshold=0.5, max_sweeps=1, random_state=0).fit(
+            X, sensitive_features=group
+        )
 
 
 @pytest.mark.parametrize(

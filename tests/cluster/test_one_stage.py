@@ -1,6 +1,7 @@
 """OneStageFairSpectralClustering against the trace it minimises, written out densely."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from fairanchor import AnchorFairClustering
 from fairanchor._kernels._one_stage import sweep
 from fairanchor.cluster._one_stage import OneStageFairSpectralClustering, _build_problem
 from fairanchor.exceptions import FairnessWarning
@@ -89,10 +91,12 @@ def test_a_sweep_makes_the_moves_that_lower_the_dense_trace_most(
     expected = labels.copy()
     for i in range(len(S)):
         expected[i] = best_move(objective, expected, i)
-    problem, _ = _build_problem(sparse.csr_array(S), repeats.astype(float), groups)
+    problem, _ = _build_problem([sparse.csr_array(S)], repeats.astype(float), groups)
     before = labels.copy()
     scaled_weight = fairness_weight * 2.0**problem.exponent
-    n_moved = sweep(problem.graph, problem.rows, scaled_weight, labels, problem.sums(labels, 4))
+    graph = problem.graph(np.ones(1))
+    sums = problem.sums(graph, labels, 4)
+    n_moved = sweep(graph, problem.rows, scaled_weight, labels, sums)
     assert_array_equal(labels, expected)
     assert n_moved == (labels != before).sum()
 
@@ -115,7 +119,7 @@ def test_objective_is_the_dense_trace_and_never_increases(fairness_weight):
 @pytest.mark.parametrize("seed", range(4))
 def test_objective_decreases_from_a_bad_start(seed):
     S, groups, labels = random_problem(seed, n_rows=80)
-    problem, _ = _build_problem(sparse.csr_array(S), None, groups)
+    problem, _ = _build_problem([sparse.csr_array(S)], None, groups)
     descent = problem.descend(labels, 0.3, max_iter=50, tol=0.0)
     assert len(descent.objectives) > 3
     assert (np.diff(descent.objectives) <= 1e-12 * descent.objectives[0]).all()
@@ -195,6 +199,81 @@ def test_auto_weight_stops_where_mnce_stops_gaining(seed):
     assert_array_equal(mnce(chosen)[1], labels)
 
 
+# Several views
+
+
+def two_views(seed, n_rows=120):
+    """Three clusters that both views have, in different places."""
+    rng = np.random.default_rng(seed)
+    clusters = np.arange(n_rows) % 3
+    groups = (rng.uniform(size=n_rows) < 0.3 + 0.2 * (clusters == 1)).astype(int)
+    centers = np.array([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [2.0, 3.5, 0.0]])
+    first = rng.normal(size=(n_rows, 2)) + centers[clusters, :2]
+    second = rng.normal(size=(n_rows, 3)) + centers[clusters - 1]
+    return [first, second], groups, clusters
+
+
+@pytest.mark.parametrize("fairness_weight", [0.0, 0.1, 10.0])
+def test_objective_of_several_views_is_their_geometric_mean_and_never_increases(fairness_weight):
+    views, groups, _ = two_views(0)
+    views.append(np.random.default_rng(1).normal(size=(120, 2)))
+    model = OneStageFairSpectralClustering(
+        3, fairness_weight=fairness_weight, tol=0.0, random_state=0
+    ).fit(views, sensitive_features=groups)
+    labels = model.labels_
+    costs = [trace_objective(neighbour_graph(view), groups, labels, 0.0) for view in views]
+    fairness = trace_objective(neighbour_graph(views[0]), groups, labels, fairness_weight)
+    fairness -= costs[0]
+    assert_allclose(model.objective_, np.prod(costs) ** (1 / 3) + fairness, rtol=1e-9)
+    weights = (1 / np.array(costs)) / np.sum(1 / np.array(costs))
+    assert_allclose(model.view_weights_, weights, rtol=1e-9)
+    assert (np.diff(model.objective_path_) <= 1e-12 * abs(model.objective_)).all()
+
+
+def test_a_view_without_clusters_has_little_weight():
+    (first, second), groups, clusters = two_views(0)
+    noise = 50.0 * np.random.default_rng(1).normal(size=(120, 10))
+    model = OneStageFairSpectralClustering(3, fairness_weight=1e-3, random_state=0)
+
+    def accuracy(X):
+        return clustering_accuracy_score(clusters, model.fit_predict(X, sensitive_features=groups))
+
+    assert accuracy([first, second, noise]) > 0.9
+    assert model.view_weights_[2] < 0.1
+    # As columns beside each other, the noise covers everything.
+    assert accuracy(np.hstack([first, second, noise])) < 0.6
+
+
+def test_views_are_a_list_of_arrays_or_columns_beside_each_other():
+    views, groups, _ = two_views(1)
+    model = OneStageFairSpectralClustering(3, random_state=0).fit(views, sensitive_features=groups)
+    assert model.views_ == [2, 3]
+    assert model.n_features_in_ == 5
+    frames = [pd.DataFrame(view, columns=[*"abc"[: view.shape[1]]]) for view in views]
+    for X, columns in [(np.hstack(views), [2, 3]), (frames, None)]:
+        other = OneStageFairSpectralClustering(3, views=columns, random_state=0)
+        other.fit(X, sensitive_features=groups)
+        assert_array_equal(other.labels_, model.labels_)
+    # Equal views are the single view.
+    single = OneStageFairSpectralClustering(3, random_state=0)
+    single.fit(views[0], sensitive_features=groups)
+    objective, labels = single.objective_, single.labels_
+    single.fit([views[0], views[0]], sensitive_features=groups)
+    assert_array_equal(single.labels_, labels)
+    assert_allclose(single.objective_, objective)
+    assert_allclose(single.view_weights_, [0.5, 0.5])
+
+
+def test_anchors_have_the_columns_of_all_views():
+    views, _, clusters = two_views(2, 1200)
+    groups = np.arange(1200) // 3 % 2
+    clusterer = OneStageFairSpectralClustering(fairness_weight=1e-3, views=[2, 3])
+    model = AnchorFairClustering(3, clusterer=clusterer, n_anchors=120, random_state=0)
+    labels = model.fit_predict(np.hstack(views), sensitive_features=groups)
+    assert model.clusterer_.views_ == [2, 3]
+    assert clustering_accuracy_score(clusters, labels) > 0.9
+
+
 # Weights
 
 
@@ -204,7 +283,7 @@ def test_integer_weights_have_the_objective_of_repeated_rows(seed):
     S, groups, labels = random_problem(seed, n_rows=20)
     repeats = np.random.default_rng(seed).integers(1, 5, size=20)
     objective = repeated_objective(S, groups, repeats, 0.7)
-    problem, _ = _build_problem(sparse.csr_array(S), repeats.astype(float), groups)
+    problem, _ = _build_problem([sparse.csr_array(S)], repeats.astype(float), groups)
     descent = problem.descend(labels, 0.7, max_iter=1, tol=0.0)
     assert_allclose(descent.objectives[0], objective(labels), rtol=1e-10)
     assert_allclose(descent.objectives[1], objective(descent.labels), rtol=1e-10)
@@ -280,6 +359,10 @@ BAD_INPUT = [
     (GOOD, {"fairness_weight": np.inf}, {}, "'fairness_weight' parameter"),
     (GOOD, {"n_neighbors": 0}, {}, "'n_neighbors' parameter"),
     (GOOD * np.nan, {}, {}, "NaN"),
+    (GOOD, {"views": [1, 2]}, {}, r"views=\[1, 2\] should be .* sum to the 2 columns"),
+    (GOOD, {"views": [2, 0]}, {}, "should be positive integers"),
+    ([GOOD, GOOD[:9]], {}, {}, r"\[10, 9\] rows, expected the same"),
+    ([GOOD, GOOD], {"views": [2, 3]}, {}, r"the arrays have \[2, 2\] columns"),
     (GOOD, {}, {"sample_weight": (np.arange(10) == 0) * 1.0}, "positive for 1 rows, fewer than"),
 ]
 

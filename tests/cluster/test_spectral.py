@@ -133,6 +133,19 @@ def test_iterative_solvers_reach_the_dense_optimum(solver, normalized):
     assert other.n_iter_ > 1
 
 
+@pytest.mark.parametrize("normalized", [True, False])
+def test_difference_of_convex_functions_reaches_the_dense_optimum(normalized):
+    W, _, groups = block_graph(150, 3, (0.9, 0.6, 0.5, 0.1), seed=1)
+    dense = fit_graph(W, groups, 3, eigen_solver="dense", normalized=normalized)
+    dc = fit_graph(W, groups, 3, eigen_solver="dc", normalized=normalized, tol=1e-8)
+    scale = max(1, dense.eigenvalues_.max())
+    assert_allclose(dc.eigenvalues_, dense.eigenvalues_, atol=1e-10 * scale)
+    root = np.sqrt(W.sum(axis=1) if normalized else np.ones(150))[:, None]
+    assert linalg.subspace_angles(root * dense.embedding_, root * dc.embedding_).max() < 1e-5
+    assert np.abs(fairness_matrix(groups).T @ dc.embedding_).max() < 1e-10
+    assert clustering_accuracy_score(dense.labels_, dc.labels_) == 1
+
+
 @pytest.mark.parametrize("n_groups", [1, 2, 7, 25])
 def test_projector_is_the_one_of_the_fairness_matrix(n_groups):
     W, groups = random_graph(3), np.arange(30) % n_groups
@@ -340,7 +353,7 @@ def test_one_cluster_per_row_warns():
     assert model.balance_ == 0
 
 
-@pytest.mark.parametrize("solver", ["deflated", "polar"])
+@pytest.mark.parametrize("solver", ["deflated", "polar", "dc"])
 def test_a_solver_that_stops_early_warns(solver):
     W, _, groups = block_graph(400, 2, (0.4, 0.3, 0.2, 0.1), seed=0)
     with pytest.warns(ConvergenceWarning, match="relative residual .* increase max_iter or tol"):

@@ -15,6 +15,7 @@ from fairanchor.cluster._variational import (
     VariationalFairClustering,
 )
 from fairanchor.groups._groups import check_groups
+from fairanchor.metrics import relative_balance_score
 
 FLOOR = 1e-20
 OBJECTIVES = ["kmeans", "kmedian", "ncut"]
@@ -149,7 +150,7 @@ def test_one_group_is_lloyd_whatever_the_weight():
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("fairness_weight", [0.0, 0.25, 5.0, 1e4])
+@pytest.mark.parametrize("fairness_weight", [0.0, 0.25, "auto", 1e4])
 def test_energy_never_rises_and_belongs_to_the_labels(objective, fairness_weight):
     X, group = mixture(1, n=90)
     weights = np.random.default_rng(0).uniform(0.5, 3.0, len(X))
@@ -160,7 +161,7 @@ def test_energy_never_rises_and_belongs_to_the_labels(objective, fairness_weight
     assert (np.diff(model.energy_path_) < 0).all()
     error = divergence(model.labels_, group, weights)
     assert_allclose(model.fairness_error_, error)
-    penalty = fairness_weight * weights.sum() * error
+    penalty = model.fairness_weight_ * weights.sum() * error
     if objective == "ncut":
         term = weights.sum() * dense_cut(X, model.labels_, weights, model.n_neighbors)
     else:
@@ -303,6 +304,33 @@ def test_units_do_not_matter_if_the_weight_follows(scale):
     plain = model.fit_predict(X, sensitive_features=group)
     model.set_params(fairness_weight=2.0 * scale**2)
     assert_array_equal(model.fit_predict(X * scale, sensitive_features=group), plain)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("scale", [2.0**-300, 8.0])
+def test_the_default_weight_follows_the_unit_of_the_rows(objective, scale):
+    X, group = mixture(8)
+    model = VariationalFairClustering(3, objective=objective, random_state=0)
+    plain = model.fit_predict(X, sensitive_features=group)
+    assert_array_equal(model.fit_predict(X * scale, sensitive_features=group), plain)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_the_default_weight_mixes_groups_that_live_apart(objective, n_groups):
+    rng = np.random.default_rng(n_groups)
+    group = rng.integers(0, n_groups, 300)
+    offsets = 8.0 * np.eye(n_groups, 5)
+    X = rng.normal(size=(300, 5)) + 2.0 * rng.normal(size=(3, 5))[rng.integers(0, 3, 300)]
+    X = X + offsets[group]
+    model = VariationalFairClustering(3, objective=objective, n_init=2, random_state=0)
+    assert relative_balance(model, X, group) > 0.6
+    assert relative_balance(model.set_params(fairness_weight=0.0), X, group) < 0.1
+
+
+def relative_balance(model, X, group):
+    labels = model.fit_predict(X, sensitive_features=group)
+    return relative_balance_score(labels, sensitive_features=group)
 
 
 # Parts of the objectives.

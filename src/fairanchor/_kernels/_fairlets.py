@@ -84,45 +84,88 @@ def _partition(cells, order, buffer, start, stop, feature, bit):
 
 
 @njit(**LEAN)
-def match_upwards(tree, post_order, kind, least, most, n_extra, hub_of_row):
-    """Match rows (kind 1) to hubs (kind 2) in the smallest boxes that hold both; in place.
+def match_upwards(tree, post_order, kind, loads):
+    """Pair rows of kind 0 with rows of kind 1 in the smallest boxes that hold both.
 
-    ``tree`` is what `build_tree` returns. Every hub takes ``least`` rows, and up to ``most`` with
-    the ``n_extra`` that are left over. As the nodes come in post-order, the open rows and hubs of
-    a node are on top of the three stacks.
+    ``tree`` is what `build_tree` returns. A row of kind k needs ``loads[k, 0]`` units and has room
+    for ``loads[k, 1]``. Rows in need are paired with each other first, then with rows that have
+    room. Units that go to the room of one kind leave the other kind with less need, so both
+    have a budget, within which all needs can be met in the root. As the nodes come in post-order,
+    the open rows of a node are on top of the stacks.
+
+    Returns
+    -------
+    first, second, units : ndarray of shape (n_pairs,)
+        Rows of kind 0 and 1; a pair can occur twice.
     """
     order, spans, children = tree
-    room = most - least
     n = len(order)
-    open_rows, needing, roomy = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    n_open = n_needing = n_roomy = 0
-    still_needs = np.full(n, least, dtype=np.int64)
-    still_has = np.full(n, room, dtype=np.int64)
+    needing, roomy = np.empty((2, n), np.int64), np.empty((2, n), np.int64)
+    n_needing, n_roomy = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    needs, rooms = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    counts = np.zeros(2, np.int64)
+    for position in range(n):
+        k = kind[order[position]]
+        if k >= 0:
+            counts[k] += 1
+            needs[position], rooms[position] = loads[k, 0], loads[k, 1] - loads[k, 0]
+    room_0 = counts[0] * (loads[0, 1] - loads[0, 0])
+    room_1 = counts[1] * (loads[1, 1] - loads[1, 0])
+    surplus = counts[1] * loads[1, 0] - counts[0] * loads[0, 0]
+    budget = np.empty(2, np.int64)
+    budget[0] = min(room_0, surplus + room_1)
+    budget[1] = min(room_1, room_0 - surplus)
+    # Every pair uses up a need, a room or a budget.
+    pairs, units = np.empty((2, 2 * n + 2), np.int64), np.empty(2 * n + 2, np.int64)
+    n_pairs = 0
     for node in post_order:
         start, stop = spans[node]
         if children[node, 0] < 0:
             for position in range(start, stop):
-                if kind[order[position]] == 1:
-                    open_rows[n_open] = position
-                    n_open += 1
-                elif kind[order[position]] == 2:
-                    needing[n_needing] = roomy[n_roomy] = position
-                    n_needing += 1
-                    n_roomy += 1
-        while n_open and open_rows[n_open - 1] >= start:
-            if n_needing and needing[n_needing - 1] >= start:
-                hub = needing[n_needing - 1]
-                still_needs[hub] -= 1
-                n_needing -= still_needs[hub] == 0
-            elif n_extra and room and n_roomy and roomy[n_roomy - 1] >= start:
-                hub = roomy[n_roomy - 1]
-                still_has[hub] -= 1
-                n_roomy -= still_has[hub] == 0
-                n_extra -= 1
+                k = kind[order[position]]
+                if k >= 0:
+                    needing[k, n_needing[k]] = roomy[k, n_roomy[k]] = position
+                    n_needing[k] += 1
+                    n_roomy[k] += rooms[position] > 0
+        while True:
+            found = -1
+            for k in range(2):
+                if n_needing[k] and needing[k, n_needing[k] - 1] >= start:
+                    found = k if found < 0 else 2
+            if found < 0:
+                break
+            k = found % 2
+            i = needing[k, n_needing[k] - 1]
+            if found == 2:
+                j = needing[1, n_needing[1] - 1]
+                amount = min(needs[i], needs[j])
+                needs[j] -= amount
+                n_needing[1] -= needs[j] == 0
+            elif budget[1 - k] and n_roomy[1 - k] and roomy[1 - k, n_roomy[1 - k] - 1] >= start:
+                j = roomy[1 - k, n_roomy[1 - k] - 1]
+                amount = min(needs[i], rooms[j], budget[1 - k])
+                rooms[j] -= amount
+                budget[1 - k] -= amount
+                n_roomy[1 - k] -= rooms[j] == 0
             else:
                 break
-            n_open -= 1
-            hub_of_row[order[open_rows[n_open]]] = order[hub]
+            needs[i] -= amount
+            n_needing[k] -= needs[i] == 0
+            pairs[k, n_pairs], pairs[1 - k, n_pairs] = order[i], order[j]
+            units[n_pairs] = amount
+            n_pairs += 1
+    return pairs[0, :n_pairs], pairs[1, :n_pairs], units[:n_pairs]
+
+
+@njit(**LEAN)
+def take_surplus(pairs, first, second, surplus, units):
+    """Lower the units of pairs, in the given order, by what both rows can spare; in place."""
+    for pair in pairs:
+        i, j = first[pair], second[pair]
+        spared = min(units[pair], surplus[i], surplus[j])
+        units[pair] -= spared
+        surplus[i] -= spared
+        surplus[j] -= spared
 
 
 @njit(**LEAN)

@@ -9,6 +9,7 @@ from fairanchor import (
     AnchorFairClustering,
     FairKMeans,
     FairletClustering,
+    FairnessFirstClustering,
     SociallyFairKMeans,
     VariationalFairClustering,
     fair_assign,
@@ -80,6 +81,7 @@ def fit_clusterers():
     clusterers = [
         *(clusterer(**MODEL) for clusterer in CLUSTERERS.values()),
         VariationalFairClustering(**MODEL, objective="kmedian"),
+        FairnessFirstClustering(**MODEL, balance_threshold=0.5),
         *(
             FairletClustering(**MODEL, method=method, objective=objective)
             for method in ("flow", "tree")

@@ -1,15 +1,19 @@
 """Fairlets: split the rows into small balanced sets, then cluster these."""
 
 import warnings
+from dataclasses import astuple, dataclass
+from functools import partial
+from math import gcd
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linprog
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
+from scipy.sparse.csgraph import connected_components, maximum_flow
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairlets as kernels
@@ -18,6 +22,7 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups
 
 #: Medoids are searched on a matrix of this many points; more points are sampled.
@@ -29,45 +34,60 @@ TREE_DEPTH = 30
 
 
 class FairletClustering(FairClusterer):
-    """Clustering through fairlets (Chierichetti et al., 2017).
+    r"""Clustering through fairlets (Chierichetti et al., 2017).
 
-    A *fairlet* is a star of rows: a hub, and rows of the other groups around it. The rows
-    are split into fairlets, each is represented by one of its rows, the representatives
-    are clustered and every row goes where its representative goes. Splitting minimises ::
+    The rows are split into *fairlets*, small sets with enough rows of every group. Each is
+    represented by one of its rows, the representatives are clustered, and every row goes where its
+    representative goes.
 
-        sum or max over rows of ||x_i - hub(i)||
-        subject to  least_r <= rows of group r around a hub <= most_r   for every other group r
+    *Two groups.* Let :math:`x_{ij}` be whole numbers for a row i of one group and a row j of the
+    other. For a balance of p / q the split is ::
 
-    where the hubs are the rows of the smallest group. With two groups ``least_r = 1`` and
-    ``most_r = t'``. With more groups, an extension of the paper, each group is split on its
-    own with ``n_r / n_smallest`` rounded down and up (or 1 and t' when ``max_ratio`` is given).
+        minimise    sum of x_ij ||x_i - x_j|| / p      or the largest ||x_i - x_j|| with x_ij > 0
+        subject to  p <= sum_j x_ij <= q,   p <= sum_i x_ij <= q,   x_ij >= 0
+
+    and the fairlets are the connected components of the pairs with :math:`x_{ij} > 0`. A component
+    with a rows of one group and b of the other has p a <= q b and p b <= q a, since both sides sum
+    to the same; and every split into sets with a balance of p / q or more has such numbers. With
+    p = 1 the components are stars: a hub of either group, and 1 to q rows of the other group
+    around it, so that this is the publication's minimum-cost flow. A fairlet with p > 1 can have
+    more than p + q rows.
+
+    *More groups*, an extension of the publication: every row of the smallest group is a hub, and
+    each other group is split on its own, with ``n_r / n_smallest`` rows around a hub, rounded
+    down and up (or 1 to t' when ``max_ratio`` is given).
 
     *Guaranteed for the labels*: every cluster is a union of fairlets, so counted in rows its
-    smallest group is at least ``1 / t'`` of its largest. This is a floor: clusters need not
-    mirror the population. ``sample_weight`` has no part in the split, and no such guarantee
-    holds for sums of weights; it only weighs the representatives.
+    smallest group is at least ``1 / max_ratio_`` of its largest. This is a lower bound: clusters
+    need not mirror the population. ``sample_weight`` has no part in the split, and no such
+    guarantee holds for sums of weights; it only weighs the representatives.
 
-    Let f be the number of fairlets. ``method="flow"`` is exact, with cubic time and quadratic
-    memory in the size of the largest group (10 s for 3,000 rows around 1,000 hubs); ``"tree"``
-    takes time and memory near-linear in n. Clustering the representatives costs O(f k) for
-    k-center. For k-median
-    it is a swap search on all of them up to 2,000, beyond that on ``n_init`` random samples
-    of 2,000 (the best medoids so far included), of which the best on all of them is kept.
+    *When there are fewer fairlets than clusters*, a `FairnessWarning` states which guarantee is
+    lost: groups with fewer rows than ``n_clusters``, which cannot be in every cluster, take no part
+    in the split and their rows join the fairlet of the nearest row; and if two groups have too
+    few fairlets, only rows of the smaller group are hubs.
+
+    Let f be the number of fairlets. ``method="flow"`` is exact: linear programs on a few nearest
+    pairs, which grow until no other pair has a negative reduced cost. Memory is quadratic
+    (500 × 5,000 rows: 5 s with slack, 15 s where every hub is full). ``"tree"`` takes time and
+    memory near-linear in n. Clustering the representatives costs O(f k) for k-center. For
+    k-median it is a swap search on all of them up to 2,000, beyond that on ``n_init`` random
+    samples of 2,000 (the best medoids so far included), of which the best on all of them is kept.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of clusters, at most the number of fairlets.
+        Number of clusters.
     method : {"flow", "tree", "vanilla"}, default="flow"
-        How to split: exact transport; in the boxes of a randomly shifted quadtree, as Backurs et
-        al. do, where rows are matched to hubs in the smallest box that has both; or at random,
-        a baseline without geometry.
+        How to split: exactly; in the boxes of a randomly shifted quadtree, as Backurs et al. do,
+        where rows are paired in the smallest box that has rows of both groups to spare; or at
+        random, a baseline without geometry.
     objective : {"kcenter", "kmedian"}, default="kcenter"
         Largest distance or sum of distances, both for the split and for the clusters.
-    max_ratio : int or "auto", default="auto"
-        The integer t': the most rows of one group for a row of another in a fairlet.
-        ``"auto"`` is the ratio of the largest to the smallest group, rounded up, and
-        nothing smaller is possible.
+    max_ratio : int, pair of int or "auto", default="auto"
+        The integer t', the most rows of one group for a row of another in a fairlet; or, for two
+        groups, the pair (p, q) in any order: q rows of one group for p of the other at most.
+        ``"auto"`` is the ratio of the largest to the smallest group, rounded up to an integer.
     n_init : int, default=5
         Starts of the clustering of the representatives, of which the best is kept.
     max_iter : int, default=100
@@ -80,15 +100,16 @@ class FairletClustering(FairClusterer):
     labels_ : ndarray of shape (n_samples,)
         Cluster of each row.
     fairlets_ : ndarray of shape (n_samples,)
-        Fairlet of each row; fairlets are numbered in the order of their hubs.
+        Fairlet of each row; fairlets are numbered in the order of their first rows.
     fairlet_centers_ : ndarray of shape (n_fairlets,)
         Row that represents each fairlet: the least sum of (k-median) or largest (k-center)
         distance to the others; in a fairlet of more than 512 rows the one nearest the mean.
     decomposition_cost_ : float
-        Sum (k-median) or maximum (k-center) of the distances of rows to their hubs. With
-        ``method="flow"`` no split around rows of the smallest group has a smaller one.
-    max_ratio_ : int
-        The t' that was used: ``1 / max_ratio_`` is guaranteed. 1 for a single group.
+        Objective of the split. With ``method="flow"`` and two groups no split with that balance
+        has a smaller one; with p = 1 it is the sum (k-median) or maximum (k-center) of the
+        distances of rows to their hubs.
+    max_ratio_ : float
+        The t' or q / p of the split: ``1 / max_ratio_`` is guaranteed. 1 for a single group.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Representatives that are the centres of the clusters.
     inertia_ : float
@@ -129,7 +150,12 @@ class FairletClustering(FairClusterer):
         **COMMON_CONSTRAINTS,
         "method": [StrOptions({"flow", "tree", "vanilla"})],
         "objective": [StrOptions({"kcenter", "kmedian"})],
-        "max_ratio": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_ratio": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+            tuple,
+            list,
+        ],
     }
 
     def __init__(
@@ -138,7 +164,7 @@ class FairletClustering(FairClusterer):
         *,
         method: str = "flow",
         objective: str = "kcenter",
-        max_ratio: int | str = "auto",
+        max_ratio: int | tuple[int, int] | str = "auto",
         n_init: int = 5,
         max_iter: int = 100,
         random_state: Seed = None,
@@ -156,18 +182,7 @@ class FairletClustering(FairClusterer):
         points = X * scale
         random_state = check_random_state(self.random_state)
 
-        self.max_ratio_, loads = _star_loads(groups, self.max_ratio)
-        hub_of_row = np.arange(len(X))
-        if groups.n_groups > 1:  # a single group needs no balance: all rows are hubs
-            hub_of_row = self._split(points, groups, loads, random_state)
-        hubs, fairlets = np.unique(hub_of_row, return_inverse=True)
-        if len(hubs) < self.n_clusters:
-            raise ValueError(
-                f"n_clusters={self.n_clusters} should be <= the number of fairlets, {len(hubs)}: "
-                "clusters are unions of fairlets, and each fairlet needs a row of group "
-                f"{groups.names[-1]!r}, which has n_samples={groups.sizes[-1]}."
-            )
-        self.fairlets_ = fairlets.reshape(-1)
+        self.fairlets_, cost = self._split(points, groups, random_state)
         self.fairlet_centers_ = _representatives(points, self.fairlets_, self.objective)
 
         row_weights = np.ones(len(X)) if weights is None else weights
@@ -180,121 +195,293 @@ class FairletClustering(FairClusterer):
         center_rows = self.fairlet_centers_[centers]
         self._store_labels(labels, groups, weights)
         self.cluster_centers_ = X[center_rows]
-        self.decomposition_cost_ = self._cost(points, hub_of_row, np.ones(len(X))) / scale
-        self.inertia_ = self._cost(points, center_rows[labels], row_weights) / scale
+        self.decomposition_cost_ = cost / scale
+        to_centers = np.sqrt(((points - points[center_rows[labels]]) ** 2).sum(axis=1)) / scale
+        by_sum = self.objective == "kmedian"
+        self.inertia_ = float(
+            row_weights @ to_centers if by_sum else to_centers[row_weights > 0].max()
+        )
 
     def _split(
+        self, X: np.ndarray, groups: Groups, random_state: np.random.RandomState
+    ) -> tuple[np.ndarray, float]:
+        """Fairlet of each row, and the cost of the split; sets ``max_ratio_``."""
+        # Codes are in the order of decreasing sizes.
+        n_split = int(np.count_nonzero(groups.sizes >= self.n_clusters))
+        if n_split < groups.n_groups:
+            _warn_about_left_out(groups, n_split, self.n_clusters)
+        sizes = [int(size) for size in groups.sizes[:n_split]]
+        least, most = _ratio(self.max_ratio, sizes, groups.names)
+        boxes = self._boxes(X, random_state)
+        pair_up = partial(self._pairs, X, groups.codes, boxes)
+        pairs = Pairs.none()
+        if n_split == 2:
+            pairs = pair_up((0, 1), (least, most), (least, most))
+        elif n_split > 2:
+            loads = [(1, most)] * (n_split - 1)
+            if self.max_ratio == "auto":
+                loads = [(size // sizes[-1], -(-size // sizes[-1])) for size in sizes[:-1]]
+            stars = [pair_up((r, n_split - 1), (1, 1), load) for r, load in enumerate(loads)]
+            pairs = Pairs.together(stars)
+        takes_part = groups.codes < (n_split or groups.n_groups)
+        fairlets = pairs.components(takes_part)
+        n_fairlets = int(fairlets.max()) + 1
+        if n_fairlets < self.n_clusters:
+            needed = most if least == 1 else -(-sizes[0] // sizes[1])
+            _warn_about_few_fairlets(n_fairlets, self.n_clusters, most / least, needed)
+            least, most = 1, needed
+            pairs = pair_up((0, 1), (1, 1), (1, most))
+            fairlets = pairs.components(takes_part)
+        if not takes_part.all():
+            inside = np.flatnonzero(takes_part)
+            nearest = pairwise_distances_argmin(X[~takes_part], X[inside])
+            fairlets[~takes_part] = fairlets[inside[nearest]]
+        self.max_ratio_ = most / least
+        return fairlets, pairs.cost(X, self.objective) / least
+
+    def _boxes(self, X: np.ndarray, random_state: np.random.RandomState) -> tuple | None:
+        """Tree of boxes in which rows are paired, and its nodes in post-order."""
+        if self.method == "flow":
+            return None
+        if self.method == "vanilla":  # one box with all rows in random order
+            order = random_state.permutation(len(X))
+            return (order, np.array([[0, len(X)]]), np.array([[-1, -1]])), np.array([0])
+        tree = kernels.build_tree(_cells(X, random_state))
+        # Children end no later than their parents.
+        return tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
+
+    def _pairs(
         self,
         X: np.ndarray,
-        groups: Groups,
-        loads: list[tuple[int, int]],
-        random_state: np.random.RandomState,
-    ) -> np.ndarray:
-        """Row index of the hub of each row; the rows of the last group are the hubs."""
-        hubs = np.flatnonzero(groups.codes == groups.n_groups - 1)
-        hub_of_row = np.empty(len(X), dtype=np.int64)
-        hub_of_row[hubs] = hubs
-        if self.method == "tree":
-            tree = kernels.build_tree(_cells(X, random_state))
-            # Children end no later than their parents: this is a post-order.
-            post_order = np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
-        for group, (least, most) in enumerate(loads):
-            rows = np.flatnonzero(groups.codes == group)
-            if self.method == "flow":
-                distance = cdist(X[rows], X[hubs])
-                hub_of_row[rows] = hubs[_transport(distance, least, most, self.objective)]
-            elif self.method == "tree":
-                kind = np.zeros(len(X), dtype=np.int64)
-                kind[rows], kind[hubs] = 1, 2
-                n_extra = len(rows) - least * len(hubs)
-                kernels.match_upwards(tree, post_order, kind, least, most, n_extra, hub_of_row)
-            else:
-                dealt = np.arange(len(rows)) % len(hubs)
-                hub_of_row[random_state.permutation(rows)] = random_state.permutation(hubs)[dealt]
-        return hub_of_row
-
-    def _cost(self, X: np.ndarray, target_rows: np.ndarray, weights: np.ndarray) -> float:
-        distance = np.sqrt(((X - X[target_rows]) ** 2).sum(axis=1))
-        if self.objective == "kcenter":
-            return float(distance[weights > 0].max())
-        return float(weights @ distance)
+        codes: np.ndarray,
+        boxes: tuple | None,
+        two_groups: tuple[int, int],
+        first_load: tuple[int, int],
+        second_load: tuple[int, int],
+    ) -> "Pairs":
+        """Pairs of rows of two groups; a load is the least and most units of a row."""
+        first, second = (np.flatnonzero(codes == group) for group in two_groups)
+        if boxes is None:
+            distance = cdist(X[first], X[second])
+            rows, columns, units = _cheapest_units(
+                distance, first_load, second_load, self.objective
+            )
+            pairs = Pairs(first[rows], second[columns], units)
+        else:
+            kind = np.full(len(X), -1)
+            kind[first], kind[second] = 0, 1
+            loads = np.array([first_load, second_load])
+            pairs = Pairs(*kernels.match_upwards(*boxes, kind, loads))
+        return pairs.without_surplus(X, (first, first_load[0]), (second, second_load[0]))
 
 
-def _star_loads(groups: Groups, max_ratio: int | str) -> tuple[int, list[tuple[int, int]]]:
-    """The integer t', and for each group but the smallest the least and most rows in a star."""
-    smallest, largest = int(groups.sizes[-1]), int(groups.sizes[0])
-    needed = -(-largest // smallest)
-    if isinstance(max_ratio, str):
-        floor = 1 if groups.n_groups == 2 else None
-        loads = [(floor or int(n) // smallest, -(-int(n) // smallest)) for n in groups.sizes[:-1]]
-        return needed, loads
-    if max_ratio < needed:
-        raise ValueError(
-            f"max_ratio={max_ratio} should be >= {needed}: group {groups.names[0]!r} has {largest} "
-            f"rows and group {groups.names[-1]!r} has {smallest}, so not every row can be in a "
-            f"fairlet with at most {max_ratio} rows of one group for a row of another."
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of two groups that belong together, and the units of each pair."""
+
+    first: np.ndarray
+    second: np.ndarray
+    units: np.ndarray
+
+    @classmethod
+    def none(cls) -> "Pairs":
+        return cls(*np.zeros((3, 0), dtype=np.int64))
+
+    @classmethod
+    def together(cls, parts: list["Pairs"]) -> "Pairs":
+        return cls(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
+
+    def distances(self, X: np.ndarray) -> np.ndarray:
+        return np.sqrt(((X[self.first] - X[self.second]) ** 2).sum(axis=1))
+
+    def cost(self, X: np.ndarray, objective: str) -> float:
+        """Largest distance, or the sum over units."""
+        distances = self.distances(X)
+        return float(
+            distances.max(initial=0.0) if objective == "kcenter" else self.units @ distances
         )
-    return int(max_ratio), [(1, int(max_ratio))] * (groups.n_groups - 1)
+
+    def without_surplus(self, X: np.ndarray, *sides: tuple[np.ndarray, int]) -> "Pairs":
+        """Without units that both rows can spare, the longest pairs first: smaller fairlets."""
+        surplus = np.bincount(self.first, self.units, len(X)).astype(np.int64)
+        surplus += np.bincount(self.second, self.units, len(X)).astype(np.int64)
+        for rows, least in sides:
+            surplus[rows] -= least
+        units = self.units.copy()
+        by_length = np.argsort(-self.distances(X), kind="stable")
+        kernels.take_surplus(by_length, self.first, self.second, surplus, units)
+        kept = units > 0
+        return Pairs(self.first[kept], self.second[kept], units[kept])
+
+    def components(self, takes_part: np.ndarray) -> np.ndarray:
+        """Connected component of each row, in the order of first rows; -1 for other rows."""
+        shape = (len(takes_part), len(takes_part))
+        links = csr_array((np.ones(len(self.first)), (self.first, self.second)), shape=shape)
+        component = connected_components(links, directed=False)[1][takes_part]
+        _, start, component = np.unique(component, return_index=True, return_inverse=True)
+        fairlets = np.full(len(takes_part), -1, dtype=np.int64)
+        fairlets[takes_part] = np.argsort(np.argsort(start))[component]
+        return fairlets
 
 
-# Exact stars: a transportation problem for each group.
+def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, int]:
+    """The numbers p and q without a common factor."""
+    if len(sizes) < 2:
+        return 1, 1
+    if isinstance(max_ratio, str):
+        return 1, -(-sizes[0] // sizes[-1])
+    pair = (1, max_ratio) if isinstance(max_ratio, Integral) else tuple(max_ratio)
+    if len(pair) != 2 or not all(isinstance(n, Integral) and int(n) >= 1 for n in pair):
+        raise ValueError(
+            f"max_ratio={max_ratio!r} should be a pair of positive integers (p, q), an integer or "
+            "'auto'."
+        )
+    least, most = (int(n) // gcd(*map(int, pair)) for n in sorted(pair))
+    if least > 1 and len(sizes) > 2:
+        raise ValueError(
+            f"max_ratio={max_ratio!r} is for two groups, there are {len(sizes)}: give an integer "
+            "or 'auto'."
+        )
+    if least * sizes[0] > most * sizes[-1]:
+        raise ValueError(
+            f"max_ratio={max_ratio!r} should be >= {sizes[0] / sizes[-1]:.4g}: group {names[0]!r} "
+            f"has {sizes[0]} rows and group {names[len(sizes) - 1]!r} has {sizes[-1]}, so not "
+            "every row can be in a fairlet with that ratio."
+        )
+    return least, most
 
 
-def _transport(distance: np.ndarray, least: int, most: int, objective: str) -> np.ndarray:
-    """Hub of each row: the least sum of distances, for k-center within the least radius."""
+def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
+    warnings.warn(
+        f"{groups.n_groups - n_split} of {groups.n_groups} groups have fewer rows than "
+        f"n_clusters={n_clusters} (the smallest, {groups.names[-1]!r}, has {groups.sizes[-1]}) and "
+        "cannot be in every cluster: the balance is guaranteed without them, and their rows join "
+        "the fairlet of the nearest row. Merge groups, or ask for fewer clusters.",
+        FairnessWarning,
+        stacklevel=users_stacklevel(),
+    )
+
+
+def _warn_about_few_fairlets(n_fairlets: int, n_clusters: int, ratio: float, needed: int) -> None:
+    warnings.warn(
+        f"The split into fairlets of least cost has {n_fairlets} of them, fewer than n_clusters="
+        f"{n_clusters}. Instead every row of the smaller group has a fairlet of its own, which "
+        f"guarantees a balance of 1/{needed} (asked for: {1 / ratio:.4g}).",
+        FairnessWarning,
+        stacklevel=users_stacklevel(),
+    )
+
+
+# The exact split: a linear program whose vertices are whole numbers.
+
+
+def _cheapest_units(
+    distance: np.ndarray,
+    row_load: tuple[int, int],
+    column_load: tuple[int, int],
+    objective: str,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and units of the least sum of distances, for k-center within a least radius."""
+    n_rows, n_columns = distance.shape
+    radius = np.inf
     if objective == "kcenter":
-        radius = _least_radius(distance, least, most)
-        distance = np.where(distance <= radius, distance, np.inf)
-    n_rows, n_hubs = distance.shape
-    # Each hub has `most` slots; further rows, which fill the slots that are left, cost nothing
-    # but may not use the first `least`.
-    fillers = np.zeros((n_hubs * most - n_rows, n_hubs, most))
-    fillers[:, :, :least] = np.inf
-    fillers = fillers.reshape(len(fillers), n_hubs * most)
-    slots = np.vstack([np.repeat(distance, most, axis=1), fillers])
-    return linear_sum_assignment(slots)[1][:n_rows] // most
+        radius = _least_radius(distance, row_load, column_load)
+    allowed = distance <= radius
+    used = _nearest(distance, 10) | _sufficient_pairs(allowed, row_load, column_load)
+    used |= _nearest(distance.T, 2 * column_load[1]).T
+    used &= allowed
+    low, high = np.repeat([row_load, column_load], [n_rows, n_columns], axis=0).T
+    while True:
+        rows, columns = np.nonzero(used)
+        # Unknowns are the units of the pairs and the loads of rows and columns.
+        each, load = np.arange(len(rows)), np.arange(n_rows + n_columns)
+        places = (
+            np.concatenate([rows, n_rows + columns, load]),
+            np.concatenate([each, each, len(rows) + load]),
+        )
+        signs = np.repeat([1.0, -1.0], [2 * len(rows), len(load)])
+        result = linprog(
+            np.concatenate([distance[used], np.zeros(len(load))]),
+            A_eq=csr_array((signs, places)),
+            b_eq=np.zeros(len(load)),
+            bounds=np.column_stack(
+                [np.append(np.zeros(len(rows)), low), np.append(np.full(len(rows), np.inf), high)]
+            ),
+            method="highs-ipm",
+        )
+        prices = result.eqlin.marginals
+        reduced = distance - prices[:n_rows, None] - prices[n_rows:]
+        missing = allowed & ~used & (reduced < -1e-9 * distance.max())
+        if not missing.any():
+            units = np.rint(result.x[: len(rows)]).astype(np.int64)
+            return rows[units > 0], columns[units > 0], units[units > 0]
+        used |= missing
 
 
-def _least_radius(distance: np.ndarray, least: int, most: int) -> float:
-    """Least distance within which every row has a hub and every hub its rows."""
+def _nearest(distance: np.ndarray, n_neighbors: int) -> np.ndarray:
+    """Which columns are among the nearest of each row."""
+    nearest = np.zeros(distance.shape, dtype=bool)
+    n_neighbors = min(n_neighbors, distance.shape[1])
+    columns = np.argpartition(distance, n_neighbors - 1, axis=1)[:, :n_neighbors]
+    np.put_along_axis(nearest, columns, True, axis=1)
+    return nearest
+
+
+def _least_radius(
+    distance: np.ndarray, row_load: tuple[int, int], column_load: tuple[int, int]
+) -> float:
+    """Least distance within which all loads can be met."""
     lower = max(distance.min(axis=1).max(), distance.min(axis=0).max())
     radii = np.unique(distance[distance >= lower])
+
+    def is_enough(position: int) -> bool:
+        return _sufficient_pairs(distance <= radii[position], row_load, column_load) is not None
+
     # It is mostly near the lower bound, where there are few pairs.
     high = 0
-    while high < len(radii) - 1 and not _has_flow(distance <= radii[high], least, most):
+    while high < len(radii) - 1 and not is_enough(high):
         high = min(2 * high + 1, len(radii) - 1)
     low = (high + 1) // 2
     while low < high:
         middle = (low + high) // 2
-        if _has_flow(distance <= radii[middle], least, most):
+        if is_enough(middle):
             high = middle
         else:
             low = middle + 1
     return float(radii[high])
 
 
-def _has_flow(allowed: np.ndarray, least: int, most: int) -> bool:
-    """Whether rows can go to allowed hubs, ``least`` to ``most`` of them each.
+def _sufficient_pairs(
+    allowed: np.ndarray, row_load: tuple[int, int], column_load: tuple[int, int]
+) -> np.ndarray | None:
+    """Pairs among the allowed ones that suffice for all loads, or None if there are none.
 
-    A hub's first rows go to the sink directly, further ones through a node that passes on what
-    is left when every hub has its least.
+    By Hoffman's theorem on circulations the loads can be met if and only if the least loads of
+    the rows can be met without exceeding the columns' largest, and the other way round; so the
+    pairs of these two flows suffice.
     """
-    n_rows, n_hubs = allowed.shape
-    rows, hubs = np.nonzero(allowed)
-    each_row, each_hub = np.arange(n_rows), n_rows + np.arange(n_hubs)
-    source, spare, sink = n_rows + n_hubs + np.arange(3)
-    edges = [
-        (np.full(n_rows, source), each_row, 1),
-        (rows, n_rows + hubs, 1),
-        (each_hub, np.full(n_hubs, sink), least),
-        (each_hub, np.full(n_hubs, spare), most - least),
-        (np.array([spare]), np.array([sink]), n_rows - least * n_hubs),
-    ]
-    # SciPy's flows have 32 bits; no capacity exceeds the number of rows.
-    capacities = np.concatenate([np.full(len(tails), size, np.int32) for tails, _, size in edges])
-    places = tuple(np.concatenate([edge[k] for edge in edges]).astype(np.int32) for k in (0, 1))
-    graph = csr_array((capacities, places), shape=(sink + 1, sink + 1))
-    return maximum_flow(graph, source, sink).flow_value == n_rows
+    of_rows = _flow(allowed, row_load[0], column_load[1])
+    if of_rows is None:
+        return None
+    of_columns = _flow(allowed.T, column_load[0], row_load[1])
+    return None if of_columns is None else of_rows | of_columns.T
+
+
+def _flow(allowed: np.ndarray, supply: int, capacity: int) -> np.ndarray | None:
+    """Pairs by which every row sends ``supply`` and no column gets more than ``capacity``."""
+    n_rows, n_columns = allowed.shape
+    rows, columns = np.nonzero(allowed)
+    source, sink = n_rows + n_columns, n_rows + n_columns + 1
+    tails = np.concatenate([np.full(n_rows, source), rows, n_rows + np.arange(n_columns)])
+    heads = np.concatenate([np.arange(n_rows), n_rows + columns, np.full(n_columns, sink)])
+    # SciPy's flows have 32 bits; no column can get more than all rows send.
+    capacity = min(capacity, supply * n_rows)
+    sizes = np.repeat(np.array([supply, capacity], np.int32), [n_rows + len(rows), n_columns])
+    places = (tails.astype(np.int32), heads.astype(np.int32))
+    flow = maximum_flow(csr_array((sizes, places), shape=(sink + 1, sink + 1)), source, sink)
+    if flow.flow_value < supply * n_rows:
+        return None
+    return flow.flow[:n_rows, n_rows:source].toarray() > 0
 
 
 def _cells(X: np.ndarray, random_state: np.random.RandomState) -> np.ndarray:

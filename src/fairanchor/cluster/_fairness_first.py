@@ -54,7 +54,7 @@ class FairnessFirstClustering(FairClusterer):
        to their sizes, at the least total distance (an exact transportation problem), and
        the centres are recomputed, until the cost stops falling.
     3. *Relaxation*: single rows move to another cluster, the largest gains first, as long as
-       both clusters keep the balance. ``balance_threshold=1`` leaves this stage out.
+       both clusters keep the balance. The default, ``balance_threshold=1``, leaves this stage out.
     4. *Improvement*: two rows of one group swap clusters where that lowers the cost.
 
     *Guaranteed* without weights: after refinement a cluster of size N_l has the floor or the
@@ -67,7 +67,12 @@ class FairnessFirstClustering(FairClusterer):
 
     The publication describes the stages; the details of this implementation (matching cost,
     transport, order of the moves) are those of this library. The threshold used there is not
-    known. Features are not rescaled: standardise them unless their units are comparable.
+    known. Here it is 1: plain k-means often has 0.8 of the data set's balance or more, and then a
+    threshold of 0.8 lets relaxation undo what refinement did. On 4,000 rows of three public tables
+    (medians over 5 seeds; Law School, Credit and Bank) the balance relative to that of the data set
+    was 0.96, 0.82 and 0.95 for plain k-means and 0.96, 0.81 and 0.95 with a threshold of 0.8; it is
+    1.00 with a threshold of 1, at 1.00, 1.01 and 1.06 times the cost of plain k-means.
+    Features are not rescaled: standardise them unless their units are comparable.
 
     **Cost**: k-means per group, a near-linear transport per refinement step, O(n k d) per
     sweep of moves; swaps are O(Σ n_r²) per sweep at worst, but pairs that a bound rules out
@@ -77,7 +82,7 @@ class FairnessFirstClustering(FairClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    balance_threshold : float in [0, 1], default=0.8
+    balance_threshold : float in [0, 1], default=1.0
         Share of the data set's balance that relaxation must keep; 1 disables relaxation,
         0 lets it ignore the groups.
     n_init : int, default=10
@@ -151,7 +156,7 @@ class FairnessFirstClustering(FairClusterer):
         self,
         n_clusters: int = 8,
         *,
-        balance_threshold: float = 0.8,
+        balance_threshold: float = 1.0,
         n_init: int = 10,
         max_refine_iter: int = 20,
         max_sweeps: int = 100,

@@ -1,4 +1,4 @@
-"""One-stage fair spectral clustering: FMSC with a single view."""
+"""One-stage fair spectral clustering of one or several views: FMSC."""
 
 import warnings
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from fairanchor._kernels import _one_stage as kernels
 from fairanchor._utils._shared_state import one_thread, users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
-from fairanchor._utils._typing import Seed
+from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
     heat_kernel_graph,
     rescale,
@@ -25,6 +25,7 @@ from fairanchor.cluster._affinity import (
 from fairanchor.cluster._base import (
     COMMON_CONSTRAINTS,
     FairClusterer,
+    check_rows,
     rows_with_weight,
     spread_labels,
 )
@@ -35,6 +36,7 @@ from fairanchor.cluster._spectral import (
     cluster_embedding,
     warn_if_singletons,
 )
+from fairanchor.groups._columns import check_pairing
 from fairanchor.groups._groups import count_cells
 from fairanchor.metrics import mnce_of_table
 
@@ -54,14 +56,21 @@ class OneStageFairSpectralClustering(FairClusterer):
     ``λ Σ_l N_l Σ_r (N_lr / N_l)²``: never below ``λ n Σ_r share_r²``, which it attains just when
     every cluster mirrors the data. Any number of groups is supported.
 
+    *Several views* of the same rows (say, an image and its caption) have a graph and a Laplacian
+    ``L_v`` each. With ``e_v = tr((YᵀY)⁻¹ Yᵀ L_v Y)`` the first term is the geometric mean of the
+    V numbers ``e_v``. A sweep lowers its tangent ``Σ_v α_v e_v``, whose weights
+    ``α_v = mean / (V e_v)`` are learned anew before each one: views that have the clusters count
+    more. Views should have the same clusters; clusters that only exist in the combination of two
+    views are better found in the columns of both as a single view.
+
     *Guaranteed*: the objective never increases from sweep to sweep, and at the end (unless
     ``tol`` or ``max_iter`` stopped it) no move of a single row lowers it. *Not guaranteed*: any
     balance, since fairness is a penalty; the result is a local minimum that depends on the start
     and on the order of the rows.
 
-    Cost of a sweep: O(edges + n × clusters), memory O(edges); GGᵀ is never formed. The
-    start needs the lowest eigenvectors of L (dense up to 2000 rows, then sparse), the graph a
-    neighbour search.
+    Cost of a sweep: O(edges + n × clusters), memory O(edges) of all views; GGᵀ is never formed. The
+    start needs the lowest eigenvectors of the Laplacian of the mean graph (dense up to 2000 rows,
+    then sparse), each graph a neighbour search.
 
     Parameters
     ----------
@@ -82,6 +91,11 @@ class OneStageFairSpectralClustering(FairClusterer):
         labels can change, its excess over ``λ n Σ_r share_r²``.
     n_init : int, default=10
         Starts of the k-means that gives the first labels.
+    views : list of int, default=None
+        Numbers of columns of the views, which are beside each other in X; None is a single view.
+        ``fit`` also takes a list of arrays with the same rows, which are then the views. Inside
+        `AnchorFairClustering`, whose anchors have all columns, state the numbers here and pass
+        ``np.hstack(views)``; its other steps take distances over all columns.
     random_state : int, RandomState instance or None, default=None
         For the first labels; the descent has no randomness.
 
@@ -95,6 +109,10 @@ class OneStageFairSpectralClustering(FairClusterer):
         Its last value.
     fairness_weight_ : float
         λ that was used.
+    views_ : list of int
+        Number of columns of each view.
+    view_weights_ : ndarray of shape (n_views,)
+        Shares of the views in the sum of the α.
     counts_ : ndarray of shape (n_clusters, n_groups)
         Weight of each group in each cluster.
     balance_ : float
@@ -130,6 +148,14 @@ class OneStageFairSpectralClustering(FairClusterer):
     >>> model = OneStageFairSpectralClustering(n_clusters=2, n_neighbors=3, random_state=0)
     >>> model.fit(X, sensitive_features=sex).balance_
     1.0
+
+    A second view without clusters counts less:
+
+    >>> noise = np.random.default_rng(0).normal(size=(8, 2))
+    >>> model.fit([X, noise], sensitive_features=sex).balance_
+    1.0
+    >>> bool(model.view_weights_[0] > 0.8)
+    True
     """
 
     _parameter_constraints: dict = {
@@ -138,6 +164,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "views": [list, tuple, None],
     }
 
     def __init__(
@@ -150,6 +177,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         max_iter: int = 50,
         tol: float = 1e-4,
         n_init: int = 10,
+        views: list[int] | None = None,
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -159,15 +187,46 @@ class OneStageFairSpectralClustering(FairClusterer):
         self.max_iter = max_iter
         self.tol = tol
         self.n_init = n_init
+        self.views = views
         self.random_state = random_state
+
+    def _check_input(
+        self, X: Any, sensitive_features: Table, sample_weight: Weights
+    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
+        """Views beside each other; sets ``views_``."""
+        widths = self.views
+        if _is_list_of_tables(X):
+            for view in X:
+                check_pairing(view, sensitive_features)
+            arrays = [check_rows(self, view) for view in X]
+            if len({len(view) for view in arrays}) > 1:
+                raise ValueError(
+                    f"The views have {[len(view) for view in arrays]} rows, expected the same "
+                    "number in each: row i of every view is the same sample."
+                )
+            X, widths = np.hstack(arrays), [view.shape[1] for view in arrays]
+            if self.views is not None and list(self.views) != widths:
+                raise ValueError(f"views={self.views}, but the arrays have {widths} columns.")
+        X, groups, weights = super()._check_input(X, sensitive_features, sample_weight)
+        self.views_ = [X.shape[1]] if widths is None else list(widths)
+        is_whole = all(isinstance(width, Integral) and int(width) > 0 for width in self.views_)
+        if not is_whole or sum(self.views_) != X.shape[1]:
+            raise ValueError(
+                f"views={self.views} should be positive integers that sum to the "
+                f"{X.shape[1]} columns of X: the number of columns of each view."
+            )
+        return X, groups, weights
 
     def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         rng = check_random_state(self.random_state)
         with one_thread():
-            graph = heat_kernel_graph(X[kept], self.n_neighbors, self.bandwidth)
+            graphs = [
+                heat_kernel_graph(np.ascontiguousarray(view), self.n_neighbors, self.bandwidth)
+                for view in np.split(X[kept], np.cumsum(self.views_)[:-1], axis=1)
+            ]
             problem, similarity = _build_problem(
-                graph, None if weights is None else weights[kept], groups.codes[kept]
+                graphs, None if weights is None else weights[kept], groups.codes[kept]
             )
             start = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
             descent = self._descend(problem, start)
@@ -181,6 +240,7 @@ class OneStageFairSpectralClustering(FairClusterer):
             )
         warn_if_singletons(self.n_clusters, len(kept), groups.n_groups)
         self.fairness_weight_ = descent.fairness_weight
+        self.view_weights_ = descent.view_weights
         self.objective_path_ = descent.objectives
         self.objective_ = float(descent.objectives[-1])
         self.n_iter_ = len(descent.objectives) - 1
@@ -206,26 +266,46 @@ class Descent:
     objectives: np.ndarray
     converged: bool
     fairness_weight: float
+    view_weights: np.ndarray
     mnce: float
 
 
 @dataclass(frozen=True)
 class OneStageProblem:
-    """What the kernels take, with weights divided by ``2**exponent``."""
+    """Associations of the rows in each view, with weights divided by ``2**exponent``."""
 
-    graph: kernels.Association
+    views: list
     rows: kernels.Rows
     exponent: int
 
-    def sums(self, labels: np.ndarray, n_clusters: int) -> kernels.Sums:
+    def view_weights(self, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+        """Slopes of the geometric mean of the views' costs."""
+        mass = np.bincount(labels, weights=self.rows.weights, minlength=n_clusters)
+        scaled = (1.0 / np.sqrt(mass[labels]), labels, np.arange(len(labels) + 1))
+        onehot = sparse.csr_array(scaled, shape=(len(labels), n_clusters))
+        inside = [float((onehot * (view @ onehot)).sum()) for view in self.views]
+        # A view in which no link is cut costs nothing, up to rounding.
+        costs = np.maximum(n_clusters - np.array(inside), 1e-12 * n_clusters)
+        return np.exp(np.log(costs).mean()) / (len(costs) * costs)
+
+    def graph(self, view_weights: np.ndarray) -> kernels.Association:
+        """Association of all views together, as the kernels take it."""
+        total = sum(weight * view for weight, view in zip(view_weights, self.views, strict=True))
+        loops = total.diagonal()
+        total = sparse.csr_array(total - sparse.diags_array(loops))
+        total.eliminate_zeros()
+        total.sort_indices()
+        return kernels.Association(total.indptr, total.indices, total.data, loops)
+
+    def sums(self, graph: kernels.Association, labels: np.ndarray, n_clusters: int) -> kernels.Sums:
         """Sums of the clusters."""
         weights, codes, shares = self.rows
         mass = np.bincount(labels, weights=weights, minlength=n_clusters)
         table = count_cells(labels, codes, n_clusters, len(shares), weights)
-        is_inside = np.repeat(labels, np.diff(self.graph.indptr)) == labels[self.graph.indices]
-        edges = np.concatenate([self.graph.data * is_inside, self.graph.loops])
-        first = np.concatenate([np.repeat(labels, np.diff(self.graph.indptr)), labels])
-        association = np.bincount(first, weights=edges, minlength=n_clusters)
+        first = np.repeat(labels, np.diff(graph.indptr))
+        inside = np.concatenate([graph.data * (first == labels[graph.indices]), graph.loops])
+        first = np.concatenate([first, labels])
+        association = np.bincount(first, weights=inside, minlength=n_clusters)
         sizes = np.bincount(labels, minlength=n_clusters)
         return kernels.Sums(sizes, mass, association, table - mass[:, None] * shares)
 
@@ -236,58 +316,67 @@ class OneStageProblem:
         labels, shares = start.astype(np.int64), self.rows.shares
         n_clusters = int(labels.max()) + 1
         scaled_weight = fairness_weight * np.exp2(self.exponent)
+        view_weights = self.view_weights(labels, n_clusters)
+        graph = self.graph(view_weights)
         costs, converged = [], False
         for n_sweeps in range(max_iter + 1):
+            if n_sweeps and len(self.views) > 1:
+                view_weights = self.view_weights(labels, n_clusters)
+                graph = self.graph(view_weights)
             # Afresh before each sweep, so that rounding errors do not add up.
-            sums = self.sums(labels, n_clusters)
-            costs.append(_changeable_cost(sums, scaled_weight))
+            sums = self.sums(graph, labels, n_clusters)
+            costs.append(_changeable_cost(sums, scaled_weight, float(view_weights.sum())))
             if n_sweeps >= 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1]):
                 converged = True
             if converged or n_sweeps == max_iter:
                 break
-            converged = kernels.sweep(self.graph, self.rows, scaled_weight, labels, sums) == 0
+            converged = kernels.sweep(graph, self.rows, scaled_weight, labels, sums) == 0
             if converged:
                 costs.append(costs[-1])
                 break
         table = np.maximum(sums.excess + sums.mass[:, None] * shares, 0.0)
         objectives = np.array(costs) + scaled_weight * sums.mass.sum() * (shares**2).sum()
-        return Descent(labels, objectives, converged, fairness_weight, mnce_of_table(table))
+        weights, mnce = view_weights / view_weights.sum(), mnce_of_table(table)
+        return Descent(labels, objectives, converged, fairness_weight, weights, mnce)
 
 
-def _changeable_cost(sums: kernels.Sums, fairness_weight: float) -> float:
-    """Objective without its lower bound ``λ n Σ share²``; not negative."""
+def _changeable_cost(sums: kernels.Sums, fairness_weight: float, links: float) -> float:
+    """Objective without its lower bound ``λ n Σ share²``; not negative.
+
+    ``links`` is the cost of a cluster without association.
+    """
     unfairness = (sums.excess**2).sum(axis=1)
-    return float((1.0 + (fairness_weight * unfairness - sums.association) / sums.mass).sum())
+    return float((links + (fairness_weight * unfairness - sums.association) / sums.mass).sum())
+
+
+def _is_list_of_tables(X: Any) -> bool:
+    is_list = isinstance(X, (list, tuple)) and len(X) > 0
+    return is_list and all(len(getattr(view, "shape", ())) == 2 for view in X)
 
 
 def _build_problem(
-    graph: Any, weights: np.ndarray | None, group_codes: np.ndarray
+    graphs: list, weights: np.ndarray | None, group_codes: np.ndarray
 ) -> tuple[OneStageProblem, Any]:
-    """The problem for the sweeps, and the graph among weighted rows for the first labels."""
-    n_rows = graph.shape[0]
+    """The problem for the sweeps, and the mean graph among weighted rows for the first labels."""
+    n_rows = graphs[0].shape[0]
     codes = np.unique(group_codes, return_inverse=True)[1]
-    exponent = 0
-    if weights is None:
-        weights, weighted = np.ones(n_rows), graph
-    else:
-        weights, exponent = scale_weights(weights)
-        weighted = weigh_graph(graph, weights, one_row=np.exp2(-exponent))
-    degrees = np.asarray(weighted.sum(axis=1)).ravel()
-    if not degrees.any():
-        raise ValueError(
-            "Every affinity is zero: the bandwidth is too small for the distances between "
-            "neighbours, so there are no clusters to find."
-        )
-    root = np.sqrt(np.divide(weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
-    association = scale_both_sides(weighted, root)
-    loops = association.diagonal()
-    association = sparse.csr_array(association - sparse.diags_array(loops))
-    association.eliminate_zeros()
-    association.sort_indices()
-    arrays = (association.indptr, association.indices, association.data, loops)
-    shares = np.bincount(codes, weights=weights) / weights.sum()
-    rows = kernels.Rows(weights, codes, shares)
-    return OneStageProblem(kernels.Association(*arrays), rows, exponent), weighted
+    row_weights, exponent = np.ones(n_rows), 0
+    if weights is not None:
+        row_weights, exponent = scale_weights(weights)
+        graphs = [weigh_graph(graph, row_weights, one_row=np.exp2(-exponent)) for graph in graphs]
+    views = []
+    for graph in graphs:
+        degrees = np.asarray(graph.sum(axis=1)).ravel()
+        if not degrees.any():
+            raise ValueError(
+                "Every affinity is zero: the bandwidth is too small for the distances between "
+                "neighbours, so there are no clusters to find."
+            )
+        root = np.sqrt(np.divide(row_weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
+        views.append(scale_both_sides(graph, root))
+    shares = np.bincount(codes, weights=row_weights) / row_weights.sum()
+    problem = OneStageProblem(views, kernels.Rows(row_weights, codes, shares), exponent)
+    return problem, sum(graphs) / len(graphs)
 
 
 def _first_labels(

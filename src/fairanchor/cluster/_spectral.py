@@ -1,4 +1,4 @@
-"""Fair spectral clustering: SpFC, s-FairSC and an iteration without eigendecomposition.
+"""Fair spectral clustering: SpFC, s-FairSC, FairSC and Chebyshev iterations.
 
 The embedding has the lowest eigenvectors of a graph Laplacian among the vectors that are fair:
 
@@ -8,9 +8,10 @@ with ``A = I - M^{-1/2} W M^{-1/2}`` (or ``M^{-1/2} L M^{-1/2}``) and ``C = M^{-
 the metric of the embedding ``H = M^{-1/2} X``: degrees for the normalised cut, row weights for
 the ratio cut. ``FᵀH = 0`` states that each group has its share of every column of H.
 
-Three solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
-by Lanczos on a projected operator (s-FairSC), `solve_polar` by block iterations that stay
-feasible and never factorise anything larger than the block.
+Four solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
+by Lanczos on a projected operator (s-FairSC), `solve_dc` by ADMM on a difference of convex
+functions (FairSC), `solve_polar` by Chebyshev subspace iterations that stay feasible. The last two
+never factorise anything larger than the block.
 """
 
 import warnings
@@ -62,6 +63,8 @@ FILTER_GAIN = 1e4
 #: And the lowest one by no more than this: at 1e12 rounding errors stalled at residuals of 1e-10.
 FILTER_RANGE = 1e6
 FILTER_DEGREES = (4, 200)
+#: Steps of ADMM between two looks at the residuals.
+RESIDUAL_EVERY = 10
 
 
 class FairSpectralClustering(FairClusterer):
@@ -101,16 +104,18 @@ class FairSpectralClustering(FairClusterer):
         distance to the farthest of the row's neighbours (``"knn"``).
     normalized : bool, default=True
         Normalised cut or ratio cut.
-    eigen_solver : {"auto", "dense", "deflated", "polar"}, default="auto"
-        Three ways to the same optimum. ``"dense"``: all pairs of rows at once (SpFC).
-        ``"deflated"``: Lanczos on a projected operator (s-FairSC). ``"polar"``: block iterations
-        that are feasible at every step. ``"auto"``: ``"dense"`` up to 2000 rows, above
-        ``"deflated"``, or ``"polar"`` if the graph is disconnected (its lowest eigenvalue is
+    eigen_solver : {"auto", "dense", "deflated", "polar", "dc"}, default="auto"
+        Four ways to the same optimum. ``"dense"``: all pairs of rows at once (SpFC).
+        ``"deflated"``: Lanczos on a projected operator (s-FairSC). ``"polar"``: Chebyshev subspace
+        iterations, which are feasible at every step and from no publication on fair clustering.
+        ``"dc"``: alternating directions on a difference of convex functions (FairSC), with 10 to
+        100 times the products of the others (see Notes). ``"auto"``: ``"dense"`` up to 2000 rows,
+        above ``"deflated"``, or ``"polar"`` if the graph is disconnected (its lowest eigenvalue is
         multiple then). With more clusters than a quarter of the rows always ``"dense"``.
     n_init : int, default=10
         Starts of k-means.
     max_iter : int, default=1000
-        Largest number of restarts of Lanczos, or of steps of ``"polar"``.
+        Largest number of restarts of Lanczos, or of steps of ``"polar"`` or ``"dc"``.
     tol : float, default=1e-6
         Largest residual of an eigenpair relative to the spectrum, for the iterative solvers.
     random_state : int, RandomState instance or None, default=None
@@ -141,6 +146,12 @@ class FairSpectralClustering(FairClusterer):
     integer weights give the embedding of the repeated rows. In a precomputed graph the diagonal
     states how similar a row is to itself. Rows of weight zero are placed at the mean of their
     neighbours.
+
+    *FairSC.* ``"dc"`` follows the idea of the publication: a difference of convex functions, a copy
+    of the variable for the constraint, alternating directions with an adaptive penalty, and no
+    eigendecomposition of the graph. Its subproblems are those of this library. On a stochastic
+    block model of 600 rows it took about 600 products with the graph, Lanczos 33; on rows without
+    clusters, whose eigenvalues lie close together, it did not reach ``tol=1e-6`` in 3,000 steps.
 
     *Isolated rows* of a precomputed graph could meet any constraint on H at no cost. They
     are left out of the eigenproblem, with a warning, and placed at the mean of the embedding.
@@ -175,7 +186,7 @@ class FairSpectralClustering(FairClusterer):
         "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "normalized": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "deflated", "polar"})],
+        "eigen_solver": [StrOptions({"auto", "dense", "deflated", "polar", "dc"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -547,6 +558,51 @@ def solve_polar(
     return _result(problem, values[:n_vectors], X[:, :n_vectors], max(1, n_products))
 
 
+def solve_dc(
+    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+) -> EigenResult:
+    """FairSC: ADMM on a difference of convex functions.
+
+    With ``M = σI - A``, which is positive semidefinite, the problem is to maximise the convex
+    function ``tr(YᵀMY) / 2`` over the hull ``‖Y‖₂ <= 1`` of the orthonormal blocks, where Y equals
+    a fair block V. A step replaces the convex function by its tangent at Y,
+
+        ``Y <- singular values of V + (MY - Λ) / β, at most 1``
+        ``V <- P(Y + Λ / β)``,   ``Λ <- Λ + β (Y - V)``
+
+    and β starts at σ, a bound on the curvature. It doubles or halves, within a factor of 4 of σ,
+    when the residuals ``‖Y - V‖`` and ``β ‖ΔV‖`` differ by more than a factor of 10 (without these
+    bounds it diverges on some ratio cuts). Convergence is that of a power iteration: slow where the
+    gap after the last wanted eigenvalue is small.
+    """
+    sigma = problem.spectrum_bound
+    X = rng.standard_normal((problem.n_rows, n_vectors))
+    X[:, 0] = np.sqrt(problem.metric)
+    Y = V = _polar(problem, X)
+    dual, beta = np.zeros_like(Y), sigma
+    values, best = _rayleigh_ritz(problem, Y)
+    n_products = 1
+    for step in range(1, max_iter + 1):
+        U, singular, Wt = linalg.svd(
+            V + (sigma * Y - problem.apply(Y) - dual) / beta, full_matrices=False
+        )
+        Y = (U * np.minimum(singular, 1.0)) @ Wt
+        before, V = V, problem.project(Y + dual / beta)
+        dual += beta * (Y - V)
+        n_products += 1
+        if step % RESIDUAL_EVERY == 0 or step == max_iter:
+            values, best = _rayleigh_ritz(problem, _polar(problem, V))
+            n_products += 2
+            if _residuals(problem, values, best).max() <= tol:
+                break
+            primal, moved = np.linalg.norm(Y - V), beta * np.linalg.norm(V - before)
+            if primal > 10 * moved:
+                beta = min(2.0 * beta, 4.0 * sigma)
+            elif moved > 10 * primal:
+                beta = max(0.5 * beta, 0.25 * sigma)
+    return _result(problem, values, best, n_products)
+
+
 def _filter_degree(values: np.ndarray, n_vectors: int, bound: float) -> int:
     """Degree that magnifies the last wanted direction by `FILTER_GAIN`.
 
@@ -607,4 +663,9 @@ def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: i
     return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
 
 
-SOLVERS = {"dense": solve_dense, "deflated": solve_deflated, "polar": solve_polar}
+SOLVERS = {
+    "dense": solve_dense,
+    "deflated": solve_deflated,
+    "polar": solve_polar,
+    "dc": solve_dc,
+}
