@@ -18,7 +18,7 @@ from fairanchor._utils._sklearn_compat import (
     validate_data,
 )
 from fairanchor._utils._typing import Table, Weights
-from fairanchor.constraints._bounds import BoundRule, ShareBounds
+from fairanchor.constraints._bounds import ROUNDING_ERROR, BoundRule, ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
@@ -370,9 +370,9 @@ class AttributeReport:
         missed = [violation * unit for violation in self.violations]
         estimator.attribute_violations_ = dict(zip(columns, missed, strict=True))
 
-    def warn_if_missed(self) -> None:
-        """Warn where the worst bound is missed by a row or more."""
-        if max(self.violations) < 1.0:
+    def warn_if_missed(self, *, strictly: bool = False) -> None:
+        """Warn where the worst bound is missed by a row or more, or at all."""
+        if max(self.violations) < (ROUNDING_ERROR if strictly else 1.0):
             return
         by_attribute = ""
         if self.attributes is not None:
@@ -396,9 +396,12 @@ def public_bounds(
     # Codes of separate attributes are in sorted order already.
     ordered: Callable = groups.to_public if rule.joint is None else np.asarray
     return [
-        ShareBounds(ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit)
+        ShareBounds(
+            ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit,
+            one.margin * unit,
+        )
         for one in rule.bounds
-    ]
+    ]  # fmt: skip
 
 
 # Groups of new rows.

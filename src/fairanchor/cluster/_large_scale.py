@@ -491,7 +491,8 @@ class LargeScaleClusterer(FairClusterer):
             report = AttributeReport(training.attributes, tables, [missed], [])
         report.store(self, unit, self._price_unit)
         if constraint.rule is not None and not rows.is_weighted:
-            report.warn_if_missed()
+            # Wrong records must not break a bound: no part of a row may be missing.
+            report.warn_if_missed(strictly=any(own.margin for own in constraint.rule.bounds))
 
 
 def _allowed(upper: Any) -> np.ndarray:

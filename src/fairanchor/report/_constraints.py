@@ -61,7 +61,7 @@ class ConstraintCheck:
         if self.targets is not None:
             excess = np.abs(self.counts - self.targets)
         else:
-            lower, upper = self.bounds.lower * sizes, self.bounds.upper * sizes
+            lower, upper = self.bounds.cell_bounds(sizes[:, 0])
             excess = np.maximum(lower - self.counts, self.counts - upper)
         return np.where(excess > ROUNDING_ERROR * max(1.0, float(sizes.max())), excess, 0.0)
 
