@@ -24,6 +24,8 @@ _PUBLIC = {
     "LocalGraph": "fairanchor.graph",
     "ReconstructionGraph": "fairanchor.graph",
     "clusters_path": "fairanchor.model_selection",
+    "cost_by_group": "fairanchor.audit",
+    "describe_clusters": "fairanchor.audit",
     "fair_assign": "fairanchor.assignment._fair_assign",
     "fairness_path": "fairanchor.model_selection",
     "load_model": "fairanchor.persistence",
