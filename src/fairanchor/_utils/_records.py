@@ -1,5 +1,6 @@
 """Results that are tables: records by name, columns, and HTML for notebooks."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -60,3 +61,16 @@ def _cell(value: Any) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(v, (int, float)) for v in value):
         return ", ".join(map(_cell, value))
     return escape(str(value))
+
+
+def json_value(value: Any) -> Any:
+    """NumPy's arrays and numbers and names of groups as JSON has them; null for NaN."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -231,9 +231,11 @@ def warn_about_small_groups(
     if len(small) == 0:
         return
     smallest = small[np.argmin(sizes[small])]
+    name = "of missing values" if names[smallest] is None else repr(names[smallest])
+    verb = "has" if len(small) == 1 else "have"
     warnings.warn(
-        f"{len(small)} of {len(sizes)} groups have fewer rows than n_clusters={n_clusters} "
-        f"(the smallest, {names[smallest]!r}, has {sizes[smallest]}): such a group cannot "
+        f"{len(small)} of {len(sizes)} groups {verb} fewer rows than n_clusters={n_clusters} "
+        f"(the smallest, {name}, has {sizes[smallest]}): such a group cannot "
         "be in every cluster, so its share means little. Merge it with another group, or ask for "
         "fewer clusters.",
         FairnessWarning,

@@ -263,11 +263,6 @@ def history_of(estimator: Any) -> list[dict[str, Any]]:
     return list(fitted(estimator, "history_"))
 
 
-def has_history(estimator: Any) -> bool:
-    """Whether there is anything for `history_of`: a local graph has no iterations."""
-    return hasattr(estimator, "cost_path_") or hasattr(estimator, "history_")
-
-
 def _relative(costs: np.ndarray, reference: float) -> np.ndarray:
     if not reference > 0:
         raise ValueError(f"the reference cost is {reference}, expected a positive number.")
