@@ -198,15 +198,19 @@ def test_of_many_groups_those_nearest_to_a_bound_are_shown():
 @pytest.mark.parametrize(
     ("fairness", "tolerance", "words"),
     [
-        ("population", 0.2, "with a tolerance of 0.2: at least 0.8 times and at most 1.25 times"),
+        (
+            "population",
+            0.2,
+            "of its share of all rows: at least 0.8 times and at most 1.25",
+        ),
         ("population", 1.0, "a tolerance of 1 allows any share"),
         (
             "anchors_sized",
             0.0,
-            "as among the anchors of the cluster, fitted to the sizes in the data",
+            "the anchors of the cluster, fitted to the sizes in the data",
         ),
-        ("anchors", 0.0, "same share as among the anchors"),
-        (np.ones((2, 2)), 0.0, "same share as in a given table"),
+        ("anchors", 0.0, "equals its share of the anchors"),
+        (np.ones((2, 2)), 0.0, "equals its share in a given table"),
         (FairnessTargets(lower={"f": 0.3}), 0.0, "within given bounds"),
     ],
 )

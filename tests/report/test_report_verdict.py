@@ -72,7 +72,7 @@ SENTENCES = [
     ([[10, 20], [20, 40]], "Every cluster is 33.3% “g0” and 66.7% “g1”, as all rows are."),
     (
         [[10, 40], [30, 40]],
-        "“g0” is between 20.0% and 42.9% of a cluster and 33.3% of all rows.",
+        "The share of “g0” is 20.0% to 42.9% in the clusters and 33.3% in all rows.",
     ),
 ]
 

@@ -16,9 +16,9 @@ from fairanchor.groups._attributes import Attributes
 from fairanchor.plotting._names import display_name, quoted_name
 
 SHARES = {
-    "population": "as in all rows",
-    "anchors": "as among the anchors of the cluster",
-    "anchors_sized": "as among the anchors of the cluster, fitted to the sizes in the data",
+    "population": "its share of all rows",
+    "anchors": "its share of the anchors of the cluster",
+    "anchors_sized": "its share of the anchors of the cluster, fitted to the sizes in the data",
 }
 
 
@@ -199,14 +199,14 @@ def describe_constraint(fairness: Any, tolerance: float, attributes: Sequence[An
         return f"Each group's share of a cluster, and its size, within given bounds.{separate}"
     if tolerance == 1.0:
         return "Nothing: a tolerance of 1 allows any share."
-    shares = "as in a given table"
+    shares = "its share in a given table"
     if isinstance(fairness, str):
-        shares = SHARES.get(fairness, "as in the paper")
+        shares = SHARES.get(fairness, "its target in the paper")
     if tolerance == 0.0:
-        return f"In every cluster each group has the same share {shares}.{separate}"
+        return f"In every cluster each group's share equals {shares}.{separate}"
     return (
-        f"In every cluster each group has a share {shares}, with a tolerance of {tolerance:g}: at "
-        f"least {1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times that share."
+        f"In every cluster each group's share is within a tolerance of {tolerance:g} of {shares}: "
+        f"at least {1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times as large."
         f"{separate}"
     )
 

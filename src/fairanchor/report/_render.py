@@ -20,7 +20,13 @@ from fairanchor import __version__
 from fairanchor.audit._profiles import typical_rows
 from fairanchor.audit._remarks import group_remarks
 from fairanchor.metrics import breakdown_of_table, worst_relative_balance_of_table
-from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS, Composition, count_text
+from fairanchor.plotting._composition import (
+    MAX_CLUSTERS,
+    MAX_GROUPS,
+    Composition,
+    count_text,
+    share_text,
+)
 from fairanchor.plotting._names import display_lines, display_name
 from fairanchor.plotting._rows import MAX_FEATURES, cluster_profiles
 from fairanchor.report._collect import RunSummary
@@ -120,7 +126,7 @@ def render_report(run: RunSummary) -> str:
         "lines": lambda text: "\n".join(display_lines(text)),
         "score": score_text,
         "count": count_text,
-        "percent": lambda value: f"{value:.1%}",
+        "percent": share_text,
         "change": lambda ratio: f"{ratio - 1:+.1%}",
         "number": lambda value: f"{value:,.4g}",
     }
@@ -319,17 +325,15 @@ class Page:
         closeness, shares = composition.closeness, composition.shares
         for l in composition.clusters_to_show():
             worst = closeness[l].argmin()
-            farthest = (
-                f"{display_name(composition.groups[worst], 40)}: {shares[l, worst]:.2%} instead of "
-                f"{composition.population[worst]:.2%}"
-            )
+            found, wanted = 100 * shares[l, worst], 100 * composition.population[worst]
+            group = display_name(composition.groups[worst], 40)
+            farthest = f"{group}: {found:.3g}% instead of {wanted:.3g}%"
             name = display_name(composition.clusters[l], 80)
             lines.append((name, folded.table[l], composition.balances[l], farthest))
-        rows = [
-            [name, count_text(row.sum()), *[f"{count_text(n)} ({n / row.sum():.1%})" for n in row],
-             score_text(balance), farthest]
-            for name, row, balance, farthest in lines
-        ]  # fmt: skip
+        rows = []
+        for name, row, balance, farthest in lines:
+            cells = [f"{count_text(n)} ({share_text(n / row.sum())})" for n in row]
+            rows.append([name, count_text(row.sum()), *cells, score_text(balance), farthest])
         groups = [display_name(name, 60) for name in folded.groups]
         header = ["Cluster", "Rows", *groups, "Balance", "Farthest from all rows"]
         return Table("Rows of each group in each cluster", header, rows)

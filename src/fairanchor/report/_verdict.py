@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairanchor.plotting._composition import count_text
+from fairanchor.plotting._composition import count_text, share_text
 from fairanchor.plotting._names import display_name, quoted_name
 from fairanchor.report._constraints import describe_violation
 from fairanchor.tables._wording import counted
@@ -116,26 +116,25 @@ def shares_sentence(run: RunSummary) -> str:
         population = totals / totals.sum()
     spread = np.abs(shares - population).max(axis=0)
     if (spread[present] < SAME_SHARE).all():
-        named = _listed([f"{population[r]:.1%} {_group(run, r)}" for r in _largest(run, present)])
+        order = present[np.argsort(-population[present], kind="stable")]
+        few = sorted(order[:MOST_GROUPS_IN_A_SENTENCE].tolist())
+        named = _listed([f"{share_text(population[r])} {_group(run, r)}" for r in few])
         more = "" if len(present) <= MOST_GROUPS_IN_A_SENTENCE else ", and so on"
         return f"Every cluster is {named}{more}, as all rows are."
-    shown = sorted(_largest(run, present, by=spread), key=lambda r: -spread[r])
+    closeness = composition.closeness.min(axis=0)
+    shown = present[np.argsort(closeness[present], kind="stable")].tolist()
     if len(present) == 2:  # the larger group is the rest
-        shown = [min(present, key=lambda r: population[r])]
+        shown = sorted(shown, key=lambda r: population[r])[:1]
     texts = []
-    for r in shown:
-        low, high = shares[:, r].min(), shares[:, r].max()
-        own = f"{low:.1%}" if high - low < SAME_SHARE else f"between {low:.1%} and {high:.1%}"
-        texts.append(f"{_group(run, r)} is {own} of a cluster and {population[r]:.1%} of all rows")
+    for r in shown[:MOST_GROUPS_IN_A_SENTENCE]:
+        low, high = share_text(shares[:, r].min()), share_text(shares[:, r].max())
+        own = low if low == high else f"{low} to {high}"
+        texts.append(
+            f"the share of {_group(run, r)} is {own} in the clusters and "
+            f"{share_text(population[r])} in all rows"
+        )
     text = "; ".join(texts) + "."
     return text[0].upper() + text[1:]
-
-
-def _largest(run: RunSummary, present: Any, by: Any = None) -> list[int]:
-    """A few groups: the largest ones, or those with the largest ``by``, in the usual order."""
-    by = run.counts.sum(axis=0) if by is None else by
-    order = present[np.argsort(-by[present], kind="stable")[:MOST_GROUPS_IN_A_SENTENCE]]
-    return sorted(order.tolist())
 
 
 def _group(run: RunSummary, r: int) -> str:
@@ -189,15 +188,16 @@ def _details(run: RunSummary) -> list[str]:
     group, population = quoted_name("group", run.group_names[r]), composition.population[r]
     if run.sample_weight is not None or composition.deviation >= 1:
         return [
-            f"Farthest from all rows: {group} is {composition.shares[l, r]:.1%} of "
-            f"{quoted_name('cluster', run.cluster_names[l])}, but {population:.1%} of all rows."
+            f"Farthest from all rows: {group} is {share_text(composition.shares[l, r])} of "
+            f"{quoted_name('cluster', run.cluster_names[l])}, but {share_text(population)} of all "
+            "rows."
         ]
     details = ["Every count is less than one row away from exact proportion."]
     if composition.relative_balance < NEARLY:
         size = counted(int(run.counts[l].sum()), "row")
         details.append(
             f"{quoted_name('Cluster', run.cluster_names[l])} has {size}, too few for the share of "
-            f"{group} ({population:.1%} of all rows) to be met more closely."
+            f"{group} ({share_text(population)} of all rows) to be met more closely."
         )
     return details
 
