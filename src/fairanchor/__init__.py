@@ -28,6 +28,8 @@ _PUBLIC = {
     "ReconstructionGraph": "fairanchor.graph",
     "antidote_rows": "fairanchor.antidote",
     "clusters_path": "fairanchor.model_selection",
+    "cost_by_group": "fairanchor.audit",
+    "describe_clusters": "fairanchor.audit",
     "fair_assign": "fairanchor.assignment._fair_assign",
     "fairness_path": "fairanchor.model_selection",
     "load_model": "fairanchor.persistence",

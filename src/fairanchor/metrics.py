@@ -5,8 +5,9 @@ Conventions of all fairness metrics: empty clusters are skipped, and rows may ca
 group shares.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "attribute_mnce_scores",
     "attribute_relative_balance_scores",
     "balance_score",
+    "breakdown_errors",
     "clustering_accuracy_score",
     "clustering_cost",
     "contingency_table",
@@ -39,6 +41,7 @@ __all__ = [
     "mnce_score",
     "nmi_score",
     "relative_balance_score",
+    "worst_relative_balance",
     "worst_violation",
 ]
 
@@ -306,6 +309,81 @@ def worst_violation(
     return max(_violation(labels, *pair, weights) for pair in zip(columns, each, strict=True))
 
 
+def worst_relative_balance(labels: Labels, *, sensitive_features: Table, n_errors: int) -> float:
+    """The least relative balance if the groups of up to ``n_errors`` rows are recorded wrongly.
+
+    ``min over truths of relative_balance_score(labels, sensitive_features=truth)``, where a truth
+    differs from the recorded groups in at most ``n_errors`` rows and has the same groups. Labels
+    stay as they are. The minimum is exact: to make group r as rare as possible in cluster l, a of
+    its rows there and b rows elsewhere are wrong, and for given ``a + b`` the ratio is monotone in
+    a, so the two ends of the feasible interval are enough. The cost is that of one table.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+        Cluster of each row.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Recorded group of each row; several columns mean their intersection.
+    n_errors : int
+        Number of rows whose record may be wrong.
+
+    Returns
+    -------
+    score : float
+        At most `relative_balance_score`, which it equals for no errors.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import worst_relative_balance
+    >>> labels, groups = [0] * 50 + [1] * 50, ["a", "b"] * 50
+    >>> worst_relative_balance(labels, sensitive_features=groups, n_errors=0)
+    1.0
+    >>> round(worst_relative_balance(labels, sensitive_features=groups, n_errors=5), 3)
+    0.889
+    """
+    if isinstance(n_errors, bool) or not isinstance(n_errors, Integral) or n_errors < 0:
+        raise ValueError(f"n_errors={n_errors!r} should be a whole number of rows, at least 0.")
+    table = contingency_table(labels, sensitive_features=sensitive_features)
+    return worst_relative_balance_of_table(table, int(n_errors))
+
+
+def breakdown_errors(
+    labels: Labels, *, sensitive_features: Table, threshold: float = 0.8
+) -> int | None:
+    """The least number of wrong records that can push the relative balance below a threshold.
+
+    The least m with ``worst_relative_balance(labels, ..., n_errors=m) < threshold``, found by
+    bisection. As long as fewer records are wrong, the relative balance of the true groups is at
+    least ``threshold``.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+        Cluster of each row.
+    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+        Recorded group of each row; several columns mean their intersection.
+    threshold : float in [0, 1], default=0.8
+        Least acceptable relative balance.
+
+    Returns
+    -------
+    n_errors : int or None
+        0 if the recorded groups are below the threshold already; None if no number of errors has
+        this effect, as with a single cluster or a single group.
+
+    Examples
+    --------
+    >>> from fairanchor.metrics import breakdown_errors
+    >>> labels, groups = [0] * 50 + [1] * 50, ["a", "b"] * 50
+    >>> breakdown_errors(labels, sensitive_features=groups)
+    9
+    """
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold={threshold!r} should be a number between 0 and 1.")
+    table = contingency_table(labels, sensitive_features=sensitive_features)
+    return breakdown_of_table(table, float(threshold))
+
+
 def cost_ratio_score(
     X: Table, labels: Labels, reference: Any, *, sample_weight: Weights = None
 ) -> float:
@@ -371,6 +449,41 @@ def mnce_of_table(table: Table) -> float:
     if of_all == 0:
         return 1.0
     return float(min(1.0, _entropy(table).min() / of_all))
+
+
+def worst_relative_balance_of_table(table: Table, n_errors: int) -> float:
+    """`worst_relative_balance` of a clusters × groups table of counts."""
+    table = _non_empty(table)
+    if table.shape[1] == 1:
+        return 1.0  # a record can only be wrong if there is another group
+    total, sizes, groups = table.sum(), table.sum(axis=1, keepdims=True), table.sum(axis=0)
+    others_inside, others_outside = sizes - table, total - sizes - groups + table
+    least = 1.0
+    # A cell loses `inside` rows and its group gains `outside` elsewhere, or the other way round.
+    for sign, most_inside, most_outside in (
+        (-1.0, table, others_outside),
+        (1.0, others_inside, groups - table),
+    ):
+        for wanted in (np.maximum(n_errors - most_outside, 0.0), n_errors):
+            inside = np.minimum(wanted, most_inside)
+            outside = np.minimum(n_errors - inside, most_outside)
+            cell = table + sign * inside
+            expected = sizes * (groups + sign * (inside - outside)) / total
+            smaller, larger = (cell, expected) if sign < 0 else (expected, cell)
+            # A group that is empty in truth has no share to compare with.
+            ratio = np.divide(smaller, larger, out=np.ones(cell.shape), where=larger > 0)
+            least = min(least, float(ratio.min()))
+    return least
+
+
+def breakdown_of_table(table: Table, threshold: float = 0.8) -> int | None:
+    """`breakdown_errors` of a clusters × groups table of counts."""
+    most = int(np.sum(table))
+    if worst_relative_balance_of_table(table, most) >= threshold:
+        return None
+    return bisect_left(
+        range(most), True, key=lambda m: worst_relative_balance_of_table(table, m) < threshold
+    )
 
 
 def n_clusters_of(targets: FairnessTargets) -> int | None:

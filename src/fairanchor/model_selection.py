@@ -7,8 +7,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import silhouette_score
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from fairanchor._utils._records import html_of_records
+from fairanchor._utils._sampling import spread_sample
 from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.cluster import FairKMeans
@@ -25,6 +28,8 @@ from fairanchor.metrics import (
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 # How much worse than the cost of a single cluster the score of an unfair clustering is.
 PENALTY = 1_000.0
+# Distances between all pairs of rows are computed for a silhouette.
+SILHOUETTE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,11 @@ class FairnessPath:
             for column, measures in record.get("attributes", {}).items():
                 flat[-1] |= {f"{measure}_{column}": v for measure, v in measures.items()}
         return {name: np.array([record[name] for record in flat]) for name in flat[0]}
+
+    def _repr_html_(self) -> str:
+        columns = self.table
+        values = zip(*columns.values(), strict=True)
+        return html_of_records([dict(zip(columns, line, strict=True)) for line in values])
 
 
 def fairness_path(
@@ -136,10 +146,12 @@ def clusters_path(
 ) -> FairnessPath:
     """Cost and balance of fair k-means over the number of clusters, to help to choose it.
 
-    Every record also has ``plain_cost``, of k-means without a constraint, and ``cost_ratio``, the
-    price of fairness. Costs fall with the number of clusters in any case; look for where they
-    stop falling fast, where the ratio begins to rise, and for cells so small (``smallest_cell``)
-    that a share of them means little. It is a help to judge, not a rule.
+    Every record also has ``plain_cost``, of k-means without a constraint, ``cost_ratio``, the
+    price of fairness, and ``silhouette``, the mean silhouette of at most 2,000 rows (NaN for one
+    cluster). Costs fall with the number of clusters in any case; look for where they stop falling
+    fast, where the ratio begins to rise, for a silhouette that is larger than its neighbours, and
+    for cells so small (``smallest_cell``) that a share of them means little. It is a help to
+    judge, not a rule.
 
     Parameters
     ----------
@@ -177,7 +189,10 @@ def clusters_path(
         plain = path.records[-1]["cost"]
         record = path.records[0]
         ratio = record["cost"] / plain if plain > 0 else 1.0
-        records.append(record | {"plain_cost": plain, "cost_ratio": ratio})
+        silhouette = _silhouette(X, path.models[0].labels_)
+        records.append(
+            record | {"plain_cost": plain, "cost_ratio": ratio, "silhouette": silhouette}
+        )
         models.append(path.models[0])
     return FairnessPath(records, models)
 
@@ -350,6 +365,14 @@ def check_path(path: Any, source: str) -> None:
             f"path has the tolerances {tolerances}, expected increasing ones: it is not one of "
             "fairness_path."
         )
+
+
+def _silhouette(X: Table, labels: np.ndarray) -> float:
+    """Mean silhouette of a sample of the rows; NaN if it has fewer than two clusters."""
+    chosen = spread_sample(len(labels), SILHOUETTE_ROWS)
+    X, labels = np.asarray(X, dtype=np.float64)[chosen], labels[chosen]
+    n_clusters = len(np.unique(labels))
+    return float(silhouette_score(X, labels)) if 1 < n_clusters < len(X) else float("nan")
 
 
 def _record(model: FairKMeans) -> dict[str, Any]:

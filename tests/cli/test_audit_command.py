@@ -7,8 +7,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from fairanchor.audit import selection_rates
 from fairanchor.cli import _audit
-from fairanchor.metrics import balance_score, mnce_score, relative_balance_score
+from fairanchor.metrics import (
+    balance_score,
+    breakdown_errors,
+    mnce_score,
+    relative_balance_score,
+    worst_relative_balance,
+)
 
 
 @pytest.fixture
@@ -62,18 +69,146 @@ def test_labels_of_fit_are_audited_with_the_table_they_came_from(folder, run):
     assert json.loads(run(*audit).stdout)["counts"] == expected
     shuffled = pd.read_csv("labels.csv", dtype=str).sample(frac=1, random_state=0)
     shuffled.to_csv("shuffled.csv", index=False)
-    by_position = run("audit", "shuffled.csv", *audit[2:])
-    assert "Warning: The column 'person' of shuffled.csv differs" in by_position.stderr
+    by_position = run("audit", "shuffled.csv", *audit[2:], code=1)
+    assert "The column 'person' differs" in by_position.stderr
+    assert "--id" in by_position.stderr
     by_id = ("audit", "shuffled.csv", *audit[2:], "--id", "person")
     assert json.loads(run(*by_id).stdout)["counts"] == expected
 
 
-def test_rows_without_a_cluster_are_not_counted_and_said(frame, run):
-    frame.loc[[1, 4], "segment"] = None
+@pytest.fixture
+def incomplete(folder):
+    """Every row of group a has a cluster, and 100 of 500 of group b: two balanced clusters."""
+    clusters = ["x", "y"] * 250 + ["x", "y"] * 50 + [None] * 400
+    frame = pd.DataFrame({"g": ["a"] * 500 + ["b"] * 500, "cluster": clusters})
+    frame.insert(0, "id", np.arange(1000))
+    frame.to_csv("nocluster.csv", index=False)
+    return frame
+
+
+def test_rows_without_a_cluster_count_against_the_verdict(incomplete, run, folder):
+    audit = ("audit", "nocluster.csv", "--sensitive", "g")
+    found = json.loads(run(*audit, "--json").stdout)
+    assert (found["n_rows"], found["n_rows_without_cluster"]) == (600, 400)
+    assert found["relative_balance"] == 1.0
+    # 100 of 600 rows in the clusters are of b, which is half of all.
+    assert found["relative_balance_all_rows"] == pytest.approx(1 / 3)
+    assert found["answer"] == "No"
+    assert "400 of the 500 rows of group “b” have no cluster" in run(*audit).stdout
+    run(*audit, "--tolerance", 0, "--report", "r.html", code=3)
+    assert "<strong>No.</strong>" in (folder / "r.html").read_text()
+    run(*audit, "--min-relative-balance", 0.9, code=3)
+
+
+def test_rows_that_the_labels_do_not_have_are_rows_without_a_cluster(incomplete, run):
+    incomplete[["id", "g"]].to_csv("data.csv", index=False)
+    labelled = incomplete.dropna().sample(frac=1, random_state=0)
+    labelled[["cluster", "id"]].to_csv("labels.csv", index=False)
+    by_id = ("audit", "labels.csv", "--data", "data.csv", "--id", "id", "--sensitive", "g")
+    found = json.loads(run(*by_id, "--json").stdout)
+    assert found["n_rows_without_cluster"] == 400
+    assert found["answer"] == "No"
+
+
+def test_one_row_without_a_cluster_is_no_yes_but_no_failure(folder, run):
+    frame = pd.DataFrame({"g": ["a", "b"] * 500, "cluster": [0.0, 0.0, 1.0, 1.0] * 250})
+    frame.loc[7, "cluster"] = None
+    frame.to_csv("nearly.csv", index=False)
+    audit = ("audit", "nearly.csv", "--sensitive", "g", "--min-relative-balance", 0.99)
+    found = json.loads(run(*audit, "--json").stdout)
+    assert found["answer"] == "Not for all rows: 1 are left out. For the others: Nearly"
+
+
+def test_rows_without_a_group_may_be_of_any(folder, run):
+    frame = pd.DataFrame({"g": ["a", "b"] * 200, "cluster": [0, 0, 1, 1] * 100})
+    frame.loc[frame["cluster"] == 1, "g"] = frame["g"].where(np.arange(400) % 40 > 3)
+    frame.to_csv("nogroup.csv", index=False)
+    audit = ("audit", "nogroup.csv", "--sensitive", "g", "--missing", "drop-rows")
+    found = json.loads(run(*audit, "--json").stdout)
+    n_unknown = int(frame["g"].isna().sum())
+    assert found["n_rows_without_group"] == n_unknown
+    known = frame.dropna()
+    # The worst of the two extremes: all unknown rows are of one group.
+    extremes = [
+        relative_balance_score(frame["cluster"], sensitive_features=frame["g"].fillna(group))
+        for group in "ab"
+    ]
+    assert found["relative_balance_all_rows"] <= min(extremes) + 1e-12
+    assert found["relative_balance"] == pytest.approx(
+        relative_balance_score(known["cluster"], sensitive_features=known["g"])
+    )
+    run(*audit, "--tolerance", 0.5, code=3)
+
+
+JOINS = {
+    "an id that disagrees": ({"id": [2, 1, 0, 3]}, "'id' differs in 2 rows"),
+    "a group that disagrees": ({"g": ["b", "a", "a", "b"]}, "'g' differs in 2 rows"),
+    "rows in another order": ({"row": [0, 2, 1, 3]}, "'row' of labels.csv is not 0, 1, 2"),
+}
+
+
+@pytest.mark.parametrize("case", JOINS)
+def test_rows_are_matched_by_position_only_if_what_is_known_agrees(folder, run, case):
+    columns, message = JOINS[case]
+    pd.DataFrame({"id": range(4), "g": list("abab")}).to_csv("data.csv", index=False)
+    pd.DataFrame({"cluster": [0, 0, 1, 1], **columns}).to_csv("labels.csv", index=False)
+    audit = ("audit", "labels.csv", "--data", "data.csv", "--sensitive", "g")
+    assert message in run(*audit, code=1).stderr
+    pd.DataFrame({"cluster": [0, 0, 1, 1]}).to_csv("labels.csv", index=False)
+    assert "matched by position" in run(*audit).stderr
+    same = pd.DataFrame({"cluster": [0, 0, 1, 1], "id": [0.0, 1.0, 2.0, 3.0], "row": range(4)})
+    same.to_csv("labels.csv", index=False)
+    assert run(*audit).stderr == ""
+
+
+def test_names_of_rows_that_look_like_formulas_are_written_as_text_and_matched(folder, run):
+    ids = [f"={i}+1" for i in range(450)] + [f"-x{i}" for i in range(448)] + ["-5", "@me"]
+    folder.write("people.csv", person=ids)
+    fit = ("-k", 2, "--sensitive", "sex", "--id", "person", "--jobs", 1)
+    run("fit", "people.csv", *fit, "-o", "labels.csv")
+    written = pd.read_csv("labels.csv", dtype=str)["person"]
+    assert written[0] == "'=0+1"
+    assert written.tolist()[-2:] == ["-5", "'@me"]
+    audit = ("audit", "labels.csv", "--data", "people.csv", "--sensitive", "sex", "--json")
+    by_position, by_id = (json.loads(run(*audit, *id_).stdout) for id_ in ((), ("--id", "person")))
+    assert by_position["counts"] == by_id["counts"]
+
+
+def test_selection_rates_are_those_of_the_library(frame, run):
+    found = json.loads(run(*BASIC, "--sensitive", "race", "--favourable", "rich", "--json").stdout)
+    expected = selection_rates(
+        frame["segment"], sensitive_features=frame[["sex", "race"]], favourable=["rich"]
+    )
+    assert found["impact_ratio"] == pytest.approx(expected.impact_ratio)
+    assert found["p_value"] == pytest.approx(expected.p_value)
+    assert [record["selected"] for record in found["selection"]] == [
+        record["selected"] for record in expected.records
+    ]
+    text = run(*BASIC, "--favourable", "rich").stdout
+    assert "below four fifths" in text
+    assert "complian" not in text.lower()
+    run(*BASIC, "--min-impact-ratio", 0.8, code=3)
+    assert "no cluster of the labels" in run(*BASIC, "--favourable", "3", code=1).stderr
+
+
+def test_the_breakdown_number_and_the_certificate_are_those_of_the_metrics(frame, run):
+    frame["segment"] = np.arange(len(frame)) % 3
     frame.to_csv("segments.csv", index=False)
-    result = run(*BASIC, "--json")
-    assert json.loads(result.stdout)["n_rows"] == len(frame) - 2
-    assert "Not counted: 2 rows" in result.stderr
+    found = json.loads(run(*BASIC, "--group-errors", 7, "--json").stdout)
+    known = {"sensitive_features": frame["sex"]}
+    assert found["breakdown_errors"] == breakdown_errors(frame["segment"], **known)
+    for line in found["worst_relative_balance"]:
+        expected = worst_relative_balance(frame["segment"], **known, n_errors=line["n_errors"])
+        assert line["relative_balance"] == pytest.approx(expected)
+    assert [line["n_errors"] for line in found["worst_relative_balance"]] == [9, 45, 90, 7]
+
+
+def test_misspelt_and_tiny_groups_are_pointed_out(folder, run):
+    sex = ["Female", "male"] * 999 + ["female", " Female"]
+    pd.DataFrame({"sex": sex, "cluster": 0}).to_csv("misspelt.csv", index=False)
+    text = run("audit", "misspelt.csv", "--sensitive", "sex").stdout
+    assert "differ in capital letters or spaces only" in text
+    assert "2 groups have fewer than 0.1%" in text
 
 
 def test_missing_groups_are_refused_counted_or_left_out(frame, run):
@@ -102,6 +237,12 @@ def test_a_report_is_written(frame, run, folder):
     run(*BASIC, "--report", "report.html")
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert "rich" in text
+    facts = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert "segments.csv" in facts["made"]["fingerprints"]["labels"]
+    assert facts["met"]["impact_ratio"] < 0.8
+    (folder / "report.html").unlink()
+    assert "report.json exists already" in run(*BASIC, "--report", "report.html", code=1).stderr
+    (folder / "report.html").touch()
     assert "exists already" in run(*BASIC, "--report", "report.html", code=1).stderr
 
 
@@ -117,6 +258,9 @@ REFUSED = {
 WRONG_USAGE = {
     "cluster as group": (["--sensitive", "segment"], "both cluster and group"),
     "id without data": (["--id", "person"], "give --data as well"),
+    "a column twice": (["--sensitive", "sex"], "named more than once"),
+    "a threshold of batches": (["--max-far", "0.1"], "--max-far is for --model"),
+    "labels with a model": (["--model", "m.npz"], "--sensitive is for labels"),
     "NaN": (["--min-relative-balance", "nan"], "nan is not a number"),
     "no page": (["--report", "report.txt"], "expected a name that ends in .html"),
     "report is an input": (["--report", "segments.html", "--force"], "is an input"),

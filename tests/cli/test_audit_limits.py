@@ -42,10 +42,10 @@ def test_without_a_request_nothing_is_said_of_one(folder, labels, run):
 
 def test_lines_and_page_say_what_was_asked_for_and_where_it_is_missed(folder, labels, run):
     result = run(*AUDIT, "--tolerance", 0.05, "--report", "page.html", code=3)
-    assert "up to a tolerance of 0.05" in result.stdout
+    assert "within a tolerance of 0.05" in result.stdout
     assert "Worst violation: group “" in result.stdout
     page = (folder / "page.html").read_text()
-    assert "Do the clusters satisfy the constraint?" in page
+    assert "within a tolerance of 0.05" in page
     assert "<strong>No.</strong>" in page
 
 

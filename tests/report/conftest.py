@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 
 from fairanchor import AnchorFairClustering
+from fairanchor.audit import GroupCosts, selection_rates
 from fairanchor.datasets import make_zafar
 from fairanchor.report import RunSummary, summarise_run
 
@@ -19,10 +19,12 @@ HOSTILE = [
     "--><svg onload=alert(1)>",
 ]
 
+COSTS = ("group", "rows", "plain_cost", "fair_cost", "ratio", "changed", "largest_loss")
+
 
 @pytest.fixture(scope="session")
 def fair_run():
-    """A run of the framework on 2,000 rows, with every panel."""
+    """A run of the framework on 2,000 rows, with everything known."""
     data = make_zafar(2000, variant="original", random_state=0)
     noise = np.random.default_rng(0).normal(size=(2000, 3))
     X = np.column_stack([data.data, noise])
@@ -45,6 +47,7 @@ def hostile_run():
     """A run whose every name is an attack."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, len(HOSTILE)))
+    names = np.array(HOSTILE)[np.arange(600) % len(HOSTILE)]
     return RunSummary(
         title=HOSTILE[0],
         labels=rng.integers(0, len(HOSTILE), 600),
@@ -53,10 +56,14 @@ def hostile_run():
         group_names=HOSTILE,
         features=X,
         feature_names=HOSTILE,
-        plain_labels=KMeans(3, n_init=1, random_state=0).fit_predict(X),
-        anchors=X[:20],
-        anchor_labels=np.arange(20) % len(HOSTILE),
-        history=[{"sweep": 1, "mass_error": 3.0}],
+        columns=HOSTILE[:1],
+        group_costs=GroupCosts(
+            [dict.fromkeys(COSTS, 1.0) | {"group": name} for name in HOSTILE], HOSTILE[0], X[:, 0]
+        ),
+        selection=selection_rates(names, sensitive_features=names, favourable=HOSTILE[:2]),
+        favourable=True,
+        command=HOSTILE[0],
+        warnings=HOSTILE,
         parameters={name: name for name in HOSTILE},
         timings=dict.fromkeys(HOSTILE, 1.0),
         converged=False,

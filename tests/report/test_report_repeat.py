@@ -27,8 +27,7 @@ def summary_of(estimator, **facts):
 def test_warnings_rows_left_out_and_all_parameters_are_in_the_report():
     _, _, run = summary_of(FairKMeans(2, random_state=5), warnings=["Beware."], n_rows_left_out=2)
     html = render_report(run)
-    assert "2 of 82 rows, those with missing values, were left out" in html
-    assert "2 more left out" in html
+    assert "Left out: 2 of 82 rows, those with missing values" in html
     assert '<a href="#warnings">see below</a>' in html
     assert "<li>Beware.</li>" in html
     for name in FairKMeans().get_params():

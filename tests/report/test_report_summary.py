@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.cluster import KMeans
 
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor.datasets import make_zafar
@@ -31,12 +30,9 @@ BAD_INPUT = [
     ({"n_rows_total": 3}, "n_rows_total=3 should be >= the 4 labels"),
     ({"features": ROWS[:3]}, "features has 3 entries, expected 4"),
     ({"features": ROWS, "feature_names": ["x"]}, "feature_names has 1 entries, expected 2"),
-    ({"features": ROWS, "anchors": [[1.0]]}, "a row of anchors has 1 entries, expected 2"),
-    ({"anchors": [1.0]}, "Expected 2D array, got 1D"),
-    ({"anchors": [[1.0]], "anchor_labels": [0, 1]}, "anchor_labels has 2 entries, expected 1"),
-    ({"plain_labels": [0]}, "plain_labels has 1 entries, expected 4"),
-    ({"cost": np.nan}, "cost=nan should be a number >= 0"),
-    ({"plain_cost": -1.0}, "plain_cost=-1.0 should be a number >= 0"),
+    ({"unassigned": [1]}, "unassigned has 1 entries, expected 2"),
+    ({"ungrouped": [1]}, "ungrouped has 1 entries, expected 2"),
+    ({"stability": [1.0]}, "stability has 1 entries, expected 2"),
 ]
 
 
@@ -70,21 +66,12 @@ def test_a_fitted_estimator_provides_its_facts():
     model.fit(data.data, sensitive_features=data.sensitive_features)
     run = summarise_run(model, data.data, sensitive_features=data.sensitive_features)
     assert_array_equal(run.counts, model.counts_)
-    assert_allclose(run.cost, model.inertia_, rtol=1e-3)
-    assert run.plain_cost <= run.cost
-    assert len(run.anchors) == len(run.anchor_masses)
-    assert run.history == model.history_
+    total = run.group_costs.records[-1]
+    assert_allclose(800 * total["fair_cost"], model.inertia_, rtol=1e-3)
+    assert set(run.fingerprints) == {"labels", "groups", "features"}
     assert run.uses_sensitive_for_prediction
     assert run.parameters["estimator"] == "AnchorFairClustering"
     assert run.parameters["random_state"] == 0
-
-
-def test_plain_k_means_has_the_number_of_clusters_that_was_found():
-    data = make_zafar(300, variant="original", random_state=0)
-    model = AnchorFairClustering(None, clusterer=KMeans(4, n_init=1), random_state=0)
-    model.fit(data.data, sensitive_features=data.sensitive_features)
-    run = summarise_run(model, data.data, sensitive_features=data.sensitive_features)
-    assert len(np.unique(run.plain_labels)) == len(model.counts_) == 4
 
 
 def test_other_estimators_and_frames_are_taken():
@@ -98,8 +85,7 @@ def test_other_estimators_and_frames_are_taken():
         model, frame, sensitive_features=data.sensitive_features, plain_labels=None, title="T"
     )
     assert run.feature_names == ["income", "age"]
-    assert run.anchors is None
-    assert run.plain_cost is None
+    assert run.group_costs is None
     assert run.title == "T"
 
 
@@ -133,6 +119,7 @@ def test_a_missing_label_is_refused_or_left_out_and_counted(missing):
     assert_array_equal(run.counts, [[1, 0], [1, 1]])
     assert run.cluster_names == ["gold", "tin"]
     assert run.n_rows_left_out == 1
+    assert_array_equal(run.unassigned, [1, 0])
     weighted = summarise_labels(
         labels, sensitive_features=groups, sample_weight=[1, 50, 2, 3], missing="drop"
     )

@@ -8,13 +8,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from fairanchor.metrics import relative_balance_of_table
-from fairanchor.report import RunSummary
-from fairanchor.report._verdict import (
-    judge,
-    price_sentence,
-    score_text,
-    share_of_best,
-)
+from fairanchor.report import RunSummary, render_report, report_facts, summarise_labels
+from fairanchor.report._verdict import judge, score_text
 
 tables = arrays(
     np.int64, st.tuples(st.integers(1, 4), st.integers(2, 4)), elements=st.integers(0, 9)
@@ -54,8 +49,8 @@ ANSWERS = [
     ([[300, 605], [100, 195]], "Nearly", "good"),
     ([[300, 650], [100, 150]], "Only partly", "fair"),
     ([[300, 50], [100, 400]], "No", "poor"),
-    ([[0, 3], [10, 90]], "As nearly as whole rows allow", "fair"),
-    ([[5, 0], [7, 0]], "No comparison", "neutral"),
+    ([[0, 3], [10, 90]], "Yes, as nearly as whole rows allow", "fair"),
+    ([[5, 0], [7, 0]], "Nothing to compare", "neutral"),
 ]
 
 
@@ -73,14 +68,24 @@ def test_a_run_that_did_not_converge_is_never_called_fair():
         assert (verdict.answer, verdict.level) == ("Not converged", "poor")
 
 
-def test_the_sentence_has_the_number_and_the_best_possible():
-    run = run_of([[10, 40], [30, 40]])
-    verdict = judge(run)
-    assert "a balance of 0.2500, 50.0% of the best possible" in verdict.sentence
-    assert "can exceed 0.5000" in verdict.sentence
-    assert verdict.details == [
-        "Farthest from the population: group “g0” is 20.0% of cluster “c0”, but 33.3% of all rows."
-    ]
+SENTENCES = [
+    ([[10, 20], [20, 40]], "Every cluster is 33.3% “g0” and 66.7% “g1”, as all rows are."),
+    (
+        [[10, 40], [30, 40]],
+        "The share of “g0” is 20.0% to 42.9% in the clusters and 33.3% in all rows.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "sentence"), SENTENCES)
+def test_the_sentence_is_in_shares_of_rows(table, sentence):
+    assert judge(run_of(table)).sentence == sentence
+
+
+def test_names_that_are_numbers_have_their_column_in_the_sentence():
+    run = summarise_labels([0, 0, 1, 1], sensitive_features=[0, 1, 0, 1])
+    run.columns = ["female"]
+    assert judge(run).sentence.startswith("Every cluster is 50.0% “female = 0”")
 
 
 def test_a_cluster_too_small_for_a_group_is_named():
@@ -94,21 +99,51 @@ def test_weights_are_never_called_exact_to_the_row():
     assert judge(run).answer == "Nearly"
 
 
-PRICES = [
-    (105.0, 100.0, "5.0% higher"),
-    (100.01, 100.0, "equals that of plain k-means"),
-    (98.0, 100.0, "2.0% lower"),
+INCOMPLETE = [
+    # Clusters, rows without a cluster by group, rows without a group by cluster.
+    ([[50, 50], [50, 50]], [0, 400], [0, 0], "No"),
+    ([[50, 50], [50, 50]], [0, 0], [40, 0], "No"),
+    ([[500, 500], [500, 500]], [1, 1], [0, 0], "Not for all rows"),
+    ([[500, 500], [500, 500]], [0, 0], [1, 1], "Not for all rows"),
 ]
 
 
-@pytest.mark.parametrize(("cost", "plain_cost", "words"), PRICES)
-def test_the_price_says_which_way_it_goes(cost, plain_cost, words):
-    assert words in price_sentence(run_of([[1, 1]], cost=cost, plain_cost=plain_cost))
+@pytest.mark.parametrize(("table", "unassigned", "ungrouped", "answer"), INCOMPLETE)
+def test_rows_without_a_cluster_or_a_group_are_never_a_yes(table, unassigned, ungrouped, answer):
+    left_out = sum(unassigned) + sum(ungrouped)
+    run = run_of(table, unassigned=unassigned, ungrouped=ungrouped, n_rows_left_out=left_out)
+    verdict = judge(run)
+    assert verdict.answer.startswith(answer)
+    assert verdict.level != "good"
+    assert any(f"{left_out} of" in detail for detail in verdict.details)
+    # Rows of which nothing is known but their number.
+    assert judge(run_of(table, n_rows_left_out=3)).level == "fair"
 
 
-def test_without_costs_there_is_no_price():
-    assert price_sentence(run_of([[1, 1]])) is None
-    assert price_sentence(run_of([[1, 1]], cost=0.0, plain_cost=0.0)) is None
+@settings(deadline=None)
+@given(tables.filter(lambda table: (table.sum(axis=0) > 0).sum() > 1), st.data())
+def test_the_balance_with_incomplete_rows_is_a_lower_bound_for_every_completion(table, data):
+    """Rows without a group get any group; those without a cluster belong to the population."""
+    ungrouped = data.draw(st.lists(st.integers(0, 3), min_size=len(table), max_size=len(table)))
+    run = run_of(table, ungrouped=ungrouped, n_rows_left_out=sum(ungrouped))
+    complete = table.copy()
+    for l, number in enumerate(ungrouped[: run.n_clusters]):
+        for _ in range(number):
+            complete[l, data.draw(st.integers(0, table.shape[1] - 1))] += 1
+    kept = table.sum(axis=0) > 0  # groups that are recorded at all
+    if (complete[:, ~kept] == 0).all():
+        assert run.relative_balance <= relative_balance_of_table(complete) + 1e-9
+
+
+def test_a_fair_an_unfair_and_an_empty_cluster_are_reported_as_what_they_are():
+    fair, unfair = [[30, 60], [0, 0], [10, 20]], [[30, 0], [0, 0], [10, 80]]
+    for table, answer in ((fair, "Yes"), (unfair, "No")):
+        run = run_of(table)
+        facts, page = report_facts(run), render_report(run)
+        assert facts["met"]["answer"] == answer
+        assert f"<strong>{answer}.</strong>" in page
+        assert ("is below 0.8 already" in page) == (answer == "No")
+        assert "1 more cluster without a row" in page
 
 
 @settings(deadline=None)
@@ -116,11 +151,8 @@ def test_without_costs_there_is_no_price():
 def test_scores_are_rounded_but_never_to_the_best(value):
     assert abs(float(score_text(value)) - value) <= 1e-4
     assert (score_text(value) == "1.0000") == (value == 1.0)
-    assert (share_of_best(value, 1.0) == "100.0%") == (value == 1.0)
 
 
 def test_what_is_reached_is_shown_as_reached():
     assert score_text(1.0) == "1.0000"
     assert score_text(0.99999) == "0.9999"
-    assert share_of_best(0.3, 0.3) == "100.0%"
-    assert share_of_best(0.29999, 0.3) == "99.9%"

@@ -1,4 +1,6 @@
-"""The file appears whole or not at all."""
+"""The files appear whole or not at all."""
+
+import json
 
 import pytest
 
@@ -20,6 +22,11 @@ def test_an_old_file_is_replaced_only_with_force(tmp_path, run):
     assert path.read_text() == OLD
     write_report(str(path), run, force=True)
     assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
+    facts = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert facts["met"]["answer"] == "Yes"
+    path.unlink()
+    with pytest.raises(FileExistsError, match=r"report\.json"):
+        write_report(path, run)
 
 
 BAD_PATHS = [

@@ -31,6 +31,14 @@ def check_output(path: PathName, *, force: bool = False) -> None:
         raise PermissionError(f"{path} cannot be written: the directory {parent} is not writable.")
 
 
+def json_beside(path: PathName) -> Path:
+    """The JSON file that belongs to a report."""
+    beside = Path(path).with_suffix(".json")
+    if beside == Path(path):
+        raise ValueError(f"The report {path}: expected a name that ends in .html.")
+    return beside
+
+
 @contextmanager
 def replacing(path: PathName, *, force: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary file that takes the place of ``path`` if the block ends without an error.

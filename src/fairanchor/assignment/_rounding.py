@@ -318,8 +318,9 @@ def _rounded(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> np.
     sizes = _within(sizes, np.ceil(bounds.least).astype(np.int64), bounds.greatest)
     lowest, highest = np.zeros(table.shape), np.tile(group_sizes, (len(table), 1))
     if rule.joint is None:
-        lowest = np.maximum(np.floor(bounds.lower * sizes[:, None] + WHOLE), 0.0)
-        highest = np.minimum(np.ceil(bounds.upper * sizes[:, None] - WHOLE), highest)
+        least, most = bounds.cell_bounds(sizes)
+        lowest = np.maximum(np.floor(least + WHOLE), 0.0)
+        highest = np.minimum(np.ceil(most - WHOLE), highest)
     while True:
         counts = _nearest_with_margins(table, sizes, group_sizes, lowest, highest)
         if counts is not None:

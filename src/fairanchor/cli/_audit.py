@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fairanchor.cli._audit_batch import audit_file, check_kind
 from fairanchor.cli._common import (
     PATH,
     Options,
@@ -17,6 +18,7 @@ from fairanchor.cli._common import (
     composition_entries,
     composition_lines,
     exit_with,
+    file_checksums,
     measures_line,
     print_json,
     print_result,
@@ -25,41 +27,66 @@ from fairanchor.cli._common import (
     show_source,
 )
 from fairanchor.cli._targets import check_targets_options, targets_of_file
-from fairanchor.tables._wording import RequestError, counted, quoted, typed
+from fairanchor.tables._wording import RequestError, counted, quoted
 
 MOST_CELLS = 20_000_000
 
 
 @click.command(
-    short_help="Measure the fairness of given clusters.",
+    short_help="Measure the fairness of given clusters, or compare a batch with a model.",
     epilog=(
         "Example: fairanchor audit labels.csv --data people.csv --id person --sensitive sex "
-        "--min-relative-balance 0.9"
+        "--favourable 2,3 --min-relative-balance 0.9"
     ),
 )
 @click.argument("labels", metavar="LABELS", type=PATH)
-@shared("sensitive")
+@click.option("--sensitive", multiple=True, metavar="COLUMNS",
+              help="Column, or columns separated by commas: their combinations are the groups. "
+              "Required for labels.")  # fmt: skip
 @click.option("--cluster", default="cluster", show_default=True, metavar="COLUMN",
               help="Column of LABELS that names the cluster.")  # fmt: skip
 @click.option(
     "--data",
     type=PATH,
-    help="Table with the sensitive columns, if LABELS has none; same rows in the same order, "
-    "unless --id matches them.",
+    help="Table with the sensitive columns, if LABELS has none. Rows are matched by --id, or by "
+    "position; columns that both files have must then agree.",
 )
 @click.option("--id", "id_column", metavar="COLUMN", help="Identifies a row in LABELS and --data.")
+@click.option(
+    "--model",
+    type=PATH,
+    help="Model file: LABELS is then a batch of new rows without labels, which is compared with "
+    "the model.",
+)
 @click.option(
     "--missing",
     multiple=True,
     default=["error"],
     type=click.Choice(["error", "own-group", "drop-rows"]),
-    help="Missing sensitive values: raise an error, count them as a group, or leave them out.",
+    help="Missing sensitive values: raise an error, count them as a group, or leave them out of "
+    "the groups; they then count against the verdict.",
 )
+@click.option("--favourable", multiple=True, metavar="CLUSTERS",
+              help="Clusters in which it is good to be, separated by commas, for selection rates; "
+              "by default each cluster by itself.")  # fmt: skip
+@click.option("--group-errors", type=click.IntRange(min=0), metavar="N",
+              help="State the worst relative balance if the groups of up to N rows are recorded "
+              "wrongly, besides 1, 5 and 10 % of the rows.")  # fmt: skip
 @click.option(
     "--min-relative-balance",
     type=Share(),
     help="End with exit code 3 if the relative balance is smaller.",
 )
+@click.option("--min-impact-ratio", type=Share(),
+              help="End with exit code 3 if an impact ratio is smaller.")  # fmt: skip
+@click.option("--min-p-value", type=Share(),
+              help="Batches: end with exit code 3 if the smallest p-value is smaller.")  # fmt: skip
+@click.option("--max-far", type=Share(),
+              help="Batches: end with exit code 3 if a larger share of the rows is far from every "
+              "centre.")  # fmt: skip
+@click.option("--max-unseen", type=Share(),
+              help="Batches: end with exit code 3 if a larger share of the rows is of groups that "
+              "the model does not know.")  # fmt: skip
 @click.option(
     "--tolerance",
     type=Share(),
@@ -72,14 +99,28 @@ def audit(labels: str, **options: Any) -> None:
 
     Balance is the smallest group over the largest in the worst cluster; relative balance compares
     each group's share of a cluster with its share of all rows (1 is proportional); MNCE is the
-    worst cluster's entropy over that of all rows. Rows without a cluster are not counted, and
-    their number is printed.
+    worst cluster's entropy over that of all rows. Rows without a cluster or a group count against
+    the verdict and the relative balance.
+
+    Selection rates are the shares of each group that are in a cluster, with the ratio to the
+    highest rate, a p-value and intervals. The breakdown number is the least number of wrongly
+    recorded groups that can push the relative balance below 0.8.
 
     --tolerance, --targets and --attributes separate state a constraint, as in 'fairanchor fit'.
     The violation is then printed, and the report judges by it. Exit code 3: the constraint is
-    missed by a row or more, or --min-relative-balance is not reached.
+    missed by a row or more, or a threshold is crossed.
+
+    With --model, LABELS is a batch of new rows: its composition, as 'fairanchor predict' would
+    label the rows one by one, is compared with that of the model, and rows far from every centre
+    and unknown groups are counted: fairanchor audit --model people.npz batch.csv --max-far 0.01
     """
     run = Run(options["quiet"])
+    check_kind(options)
+    if options["model"] is not None:
+        audit_file(run, labels, options)
+        return
+    if not options["sensitive"]:
+        raise click.UsageError("Missing option '--sensitive': name the columns with the groups.")
     check_targets_options(options)
     check_outputs(options, "report", inputs=[labels, options["data"], options["targets"]])
     if options["id_column"] is not None and options["data"] is None:
@@ -89,36 +130,46 @@ def audit(labels: str, **options: Any) -> None:
     if labels == options["data"] == "-":
         raise click.UsageError("LABELS and --data cannot both be standard input.")
     with run.step("read", f"Reading {show_source(labels)}"):
-        rows = _load(labels, options)
-    if rows.n_without:
-        run.say(f"Not counted: {counted(rows.n_without, 'row')} without a cluster or a group.")
-    constraint, request = _constraint(rows, options)
-    summary = _summary(labels, rows, constraint, run)
-    lines = _lines(summary, rows, constraint, request)
+        rows = _load(labels, options, run)
+    report = _report(labels, rows, options, run)
+    summary = _summary(labels, rows, report, run)
+    lines = _lines(summary, rows, report)
     # The table is the result, unless --json replaces it.
     if options["as_json"]:
         run.say(*lines)
     else:
         print_result(*lines)
     if options["report"] is not None:
+        from fairanchor.report import write_report
+
         with run.step("report", f"Writing {options['report']}"):
-            _write_report(labels, rows, constraint, request, options, run)
+            write_report(options["report"], report, force=options["force"])
         run.say(f"report: {options['report']}")
     if options["as_json"]:
         print_json(summary)
-    exit_with(_problems(summary, options["min_relative_balance"]))
+    exit_with(_problems(summary, rows, options))
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows with a cluster and a group, and how many rows lack one of them."""
+    """Rows with a cluster and a group, and how many rows lack one of them.
+
+    ``unassigned`` has the rows of each group without a cluster, ``ungrouped`` those of each cluster
+    without a group, ``neither`` the number of rows without both.
+    """
 
     clusters: list[Any]
     groups: list[Any]
     cluster_codes: Any
     group_codes: Any
     columns: list[str]
-    n_without: int
+    unassigned: Any
+    ungrouped: Any
+    neither: int
+
+    @property
+    def n_without(self) -> int:
+        return int(self.unassigned.sum() + self.ungrouped.sum()) + self.neither
 
     @property
     def counts(self) -> Any:
@@ -128,7 +179,7 @@ class _Rows:
         return count_cells(self.cluster_codes, self.group_codes, *shape)
 
 
-def _load(labels: str, options: Options) -> _Rows:
+def _load(labels: str, options: Options, run: Run) -> _Rows:
     import numpy as np
 
     from fairanchor.groups._groups import encode_names
@@ -139,28 +190,37 @@ def _load(labels: str, options: Options) -> _Rows:
     source = open_table(labels, delimiter=options["delimiter"])
     cluster = options["cluster"]
     require_columns(source, [cluster])
-    holder = source
+    holder, advice = source, " --data names a table that has the sensitive columns."
     if options["data"] is not None:
-        holder = open_table(options["data"], delimiter=options["delimiter"])
-    sensitive = split_names(holder, options["sensitive"])
-    table = _joined(source, holder, cluster, sensitive, options["id_column"])
-    is_counted = ~is_missing(table.column(cluster))
+        holder, advice = open_table(options["data"], delimiter=options["delimiter"]), ""
+    sensitive = split_names(holder, options["sensitive"], advice)
+    table = _joined(source, holder, cluster, sensitive, options["id_column"], run)
+    check_names(table.column(cluster), cluster)
+    has_cluster = ~is_missing(table.column(cluster))
+    has_group = np.ones(len(table), dtype=bool)
     policy = MissingPolicy.of(options["missing"])
     if policy.groups == "drop":
         for name in sensitive:
-            is_counted &= ~is_missing(table.column(name))
-    if not is_counted.any():
+            has_group &= ~is_missing(table.column(name))
+    if not (has_cluster & has_group).any():
         raise ValueError(f"No row of {source.title} has both a cluster and a group.")
-    table = table.filter(is_counted)
-    check_names(table.column(cluster), cluster)
-    cluster_codes, clusters = encode_names(table.select([cluster]))
-    groups = groups_of(table, sensitive, policy.missing_groups)
-    check_number_of_groups(groups, len(table), sensitive)
+    codes, clusters = encode_names(table.filter(has_cluster).select([cluster]))
+    # Groups that have no row in any cluster are groups all the same.
+    groups = groups_of(table.filter(has_group), sensitive, policy.missing_groups)
+    check_number_of_groups(groups, int(has_group.sum()), sensitive)
     _check_clusters(len(clusters), groups.n_groups, len(table), cluster)
-    names = groups.public_names.tolist()
     group_codes = np.argsort(groups.public_order)[groups.codes]
-    n_without = int(np.count_nonzero(~is_counted))
-    return _Rows(list(clusters), names, cluster_codes, group_codes, sensitive, n_without)
+    both_c, both_g = has_group[has_cluster], has_cluster[has_group]
+    return _Rows(
+        list(clusters),
+        groups.public_names.tolist(),
+        codes[both_c],
+        group_codes[both_g],
+        sensitive,
+        np.bincount(group_codes[~both_g], minlength=groups.n_groups),
+        np.bincount(codes[~both_c], minlength=len(clusters)),
+        int(np.count_nonzero(~has_cluster & ~has_group)),
+    )
 
 
 def _check_clusters(n_clusters: int, n_groups: int, n_rows: int, column: str) -> None:
@@ -176,9 +236,14 @@ def _check_clusters(n_clusters: int, n_groups: int, n_rows: int, column: str) ->
 
 
 def _joined(
-    source: Any, holder: Any, cluster: str, sensitive: list[str], id_column: str | None
+    source: Any,
+    holder: Any,
+    cluster: str,
+    sensitive: list[str],
+    id_column: str | None,
+    run: Run,
 ) -> Any:
-    """One table with the cluster and the sensitive columns, in the order of the labels."""
+    """One table with the cluster and the sensitive columns of every row of the data."""
     from fairanchor.tables._load import ROW_NUMBER
     from fairanchor.tables._roles import require_columns
 
@@ -186,63 +251,103 @@ def _joined(
         raise RequestError(f"The column {quoted(cluster)} cannot be both cluster and group.")
     if holder is source:
         return source.read([cluster, *sensitive], names=[cluster, *sensitive])
-    keys = [] if id_column is None else [id_column]
-    require_columns(source, keys)
-    require_columns(holder, keys)
-    if not keys:
-        # A column of both tables, such as an id, tells whether the rows are in the same order.
-        used = {cluster, ROW_NUMBER, *sensitive}
-        keys = [name for name in source.columns if name in holder.columns and name not in used][:1]
-    left = source.read([*keys, cluster], names=[*keys, cluster])
-    right = holder.read([*keys, *sensitive], names=[*keys, *sensitive])
     if id_column is not None:
-        right = right.take(_partners(left.column(id_column), right.column(id_column), holder))
-    elif len(left) != len(right):
+        require_columns(source, [id_column])
+        require_columns(holder, [id_column])
+        left = source.read([id_column, cluster], names=[id_column, cluster])
+        names = list(dict.fromkeys([id_column, *sensitive]))
+        right = holder.read(names, names=names)
+        partners = _partners(left.column(id_column), right.column(id_column), source, holder)
+        return right.select(sensitive).append_column(cluster, left.column(cluster).take(partners))
+    keys = [name for name in source.columns if name in holder.columns and name != cluster]
+    # The number of a row, which fit writes where there is no id.
+    numbered = ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns
+    columns = [*keys, *([ROW_NUMBER] if numbered else []), cluster]
+    left = source.read(columns, names=columns)
+    names = list(dict.fromkeys([*keys, *sensitive]))
+    right = holder.read(names, names=names)
+    if len(left) != len(right):
         raise ValueError(
             f"{source.title} has {counted(len(left), 'row')}, {holder.title} has {len(right):,}: "
             "they cannot be matched by position. Use --id to match them by a column."
         )
-    elif keys and not _as_text(left, keys[0]).equals(_as_text(right, keys[0])):
-        warnings.warn(
-            f"The column {quoted(keys[0])} of {source.title} differs from that of {holder.title}: "
-            "rows are matched by position, but seem to be in another order. Use --id "
-            f"{typed(keys[0])} to match them by this column.",
-            UserWarning,
-            stacklevel=2,
+    for name in keys:
+        _check_same(left.column(name), right.column(name), name, source, holder)
+    if numbered:
+        _check_row_numbers(left.column(ROW_NUMBER), source)
+    elif not keys:
+        run.say(
+            f"{source.title} and {holder.title} have no column in common: rows are matched by "
+            "position."
         )
-    for name in sensitive:
-        left = left.append_column(name, right.column(name))
-    return left.select([cluster, *sensitive])
+    return right.select(sensitive).append_column(cluster, left.column(cluster))
 
 
-def _as_text(table: Any, name: str) -> Any:
+def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
+    """Raise an error where a column of both tables differs: rows would be matched wrongly."""
+    import numpy as np
+
+    texts = [_text(column).to_pylist() for column in (left, right)]
+    if texts[0] == texts[1]:
+        return
+    differ = np.array([a != b for a, b in zip(*texts, strict=True)])
+    try:  # 1 and 1.0 are the same number
+        values = [np.array([float(t) for t in text]) for text in texts]
+        differ = values[0] != values[1]
+    except (TypeError, ValueError):
+        pass
+    if differ.any():
+        row = int(np.argmax(differ))
+        raise ValueError(
+            f"The column {quoted(name)} differs in {counted(int(differ.sum()), 'row')} between "
+            f"{source.title} and {holder.title}, first in row {row}: {quoted(texts[0][row])} and "
+            f"{quoted(texts[1][row])}. Rows cannot be matched by position; --id names a column "
+            "that identifies them in both files."
+        )
+
+
+def _text(column: Any) -> Any:
+    """Values as text, as a file of labels has them."""
     import pyarrow as pa
 
-    return table.column(name).cast(pa.string()).combine_chunks()
+    from fairanchor.tables._write import spreadsheet_safe
+
+    return spreadsheet_safe(column.cast(pa.string()))
 
 
-def _partners(wanted: Any, present: Any, holder: Any) -> Any:
-    """Row of each wanted id; an id that is missing or ambiguous is an error."""
-    import pyarrow as pa
+def _check_row_numbers(column: Any, source: Any) -> None:
+    from fairanchor.tables._load import ROW_NUMBER, spelling
+
+    if [spelling(value) for value in column.to_pylist()] != list(map(str, range(len(column)))):
+        raise ValueError(
+            f"The column {quoted(ROW_NUMBER)} of {source.title} is not 0, 1, 2, ...: the labels "
+            "are in another order than the rows. Sort them, or match rows by --id."
+        )
+
+
+def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:
+    """Row of the labels for each id of the data, or null; ids of the labels must be there."""
     import pyarrow.compute as pc
 
-    wanted, present = wanted.cast(pa.string()), present.cast(pa.string()).combine_chunks()
-    distinct = pc.value_counts(present)
-    counts = distinct.field("counts").to_numpy()
-    if counts.max() > 1:
-        repeated = distinct.field("values")[int(counts.argmax())].as_py()
+    labelled, present = _text(labelled).combine_chunks(), _text(present).combine_chunks()
+    for ids, title in ((present, holder.title), (labelled, source.title)):
+        distinct = pc.value_counts(ids)
+        counts = distinct.field("counts").to_numpy()
+        if counts.max(initial=0) > 1:
+            repeated = distinct.field("values")[int(counts.argmax())].as_py()
+            raise ValueError(
+                f"{title} has {counts.max()} rows with the id {quoted(repeated)}: ids must be "
+                "unique to match labels."
+            )
+    unknown = pc.is_null(pc.index_in(labelled, value_set=present))
+    n_unknown = pc.sum(unknown).as_py()
+    if n_unknown:
+        first = labelled[pc.index(unknown, True).as_py()].as_py()
         raise ValueError(
-            f"{holder.title} has {counts.max()} rows with the id {quoted(repeated)}: ids must be "
-            "unique to match labels."
+            f"{holder.title} lacks {counted(n_unknown, 'id')} of the labels, the first is "
+            f"{quoted(first)}."
         )
-    rows = pc.index_in(wanted, value_set=present)
-    if rows.null_count:
-        position = pc.index(pc.is_null(rows), True).as_py()
-        raise ValueError(
-            f"{holder.title} lacks {counted(rows.null_count, 'id')} of the labels, the first is "
-            f"{quoted(wanted[position].as_py())}."
-        )
-    return rows
+    return pc.index_in(present, value_set=labelled)
 
 
 def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
@@ -266,102 +371,211 @@ def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
                 f"labels are {', '.join(map(str, rows.clusters[:20]))}."
             )
     columns = rows.columns if separate else None
-    constraint = checks_of_counts(rows.counts, rows.groups, targets, columns)
+    constraint = checks_of_counts(
+        rows.counts, rows.groups, targets, columns, unassigned=rows.unassigned
+    )
     return constraint, describe_constraint(fairness, tolerance, columns or ())
 
 
-def _summary(labels: str, rows: _Rows, constraint: list[Any] | None, run: Run) -> dict[str, Any]:
-    counts = rows.counts
-    summary = {
-        "command": "audit",
-        "input": labels,
-        "n_rows": len(rows.cluster_codes),
-        "n_rows_not_counted": rows.n_without,
-        "clusters": rows.clusters,
-        **composition_entries(rows.groups, counts),
-        "worst_cell": _worst_cell(counts, rows.clusters, rows.groups),
-        "warnings": run.warnings,
-    }
-    if constraint is not None:
-        summary["worst_violation"] = max(check.worst for check in constraint)
-        if constraint[0].attribute is not None:
-            summary["attributes"] = {
-                str(check.attribute): composition_entries(
-                    check.groups, check.counts, worst_violation=check.worst
-                )
-                for check in constraint
-            }
-    return summary
+def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
+    """Everything that is known about the labels, as `RunSummary`."""
+    from fairanchor.audit._selection import rates_of_counts
+    from fairanchor.report import RunSummary
 
-
-def _worst_cell(counts: Any, clusters: list[Any], groups: list[Any]) -> dict[str, Any]:
-    """The cell farthest from proportional, by ratio."""
-    import numpy as np
-
-    sizes, totals = counts.sum(axis=1, keepdims=True), counts.sum(axis=0)
-    expected = sizes * totals / counts.sum()
-    closeness = np.minimum(counts, expected) / np.maximum(counts, expected)
-    l, r = np.unravel_index(np.argmin(closeness), counts.shape)
-    return {
-        "cluster": clusters[l],
-        "group": groups[r],
-        "rows": int(counts[l, r]),
-        "proportional_rows": float(expected[l, r]),
-        "share_of_cluster": float(counts[l, r] / sizes[l, 0]),
-        "share_of_all": float(totals[r] / counts.sum()),
-    }
-
-
-def _lines(summary: dict[str, Any], rows: _Rows, constraint: Any, request: Any) -> list[str]:
-    cell = summary["worst_cell"]
-    lines = [
-        *composition_lines(rows.counts, rows.groups, rows.clusters),
-        "",
-        measures_line(summary),
-        f"farthest from proportional: group {show_name(cell['group'])} in cluster "
-        f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
-        f"{cell['share_of_all']:.2%} of all ({counted(cell['rows'], 'row')}, "
-        f"{cell['proportional_rows']:,.1f} are proportional)",
-    ]
-    if constraint is not None:
-        from fairanchor.report._constraints import describe_violation
-
-        lines += ["", request, *attribute_lines(summary.get("attributes"))]
-        lines.append(describe_violation(constraint, rows.clusters))
-    return lines
-
-
-def _write_report(
-    labels: str, rows: _Rows, constraint: Any, request: Any, options: Options, run: Run
-) -> None:
-    from fairanchor.report import RunSummary, write_report
-
-    summary = RunSummary(
+    constraint, request = _constraint(rows, options)
+    favourable = _favourable(rows, options["favourable"])
+    inputs = {"labels": labels, "data": options["data"], "targets": options["targets"]}
+    return RunSummary(
         title=f"Clusters of {show_source(labels)}",
         labels=rows.cluster_codes,
         group_codes=rows.group_codes,
         group_names=rows.groups,
         cluster_names=rows.clusters,
+        columns=rows.columns,
         counts=rows.counts,
+        unassigned=rows.unassigned if rows.n_without else None,
+        ungrouped=rows.ungrouped if rows.n_without else None,
         checks=constraint,
         constraint=request,
+        selection=rates_of_counts(
+            rows.counts, rows.unassigned, rows.groups, rows.clusters, rows.columns, favourable
+        ),
+        favourable=favourable is not None,
+        n_errors=options["group_errors"],
         n_rows_left_out=rows.n_without,
         left_out_reason="without a cluster or a group",
         warnings=run.warnings,
         command=command_line(),
+        fingerprints=file_checksums(inputs),
     )
-    write_report(options["report"], summary, force=options["force"])
 
 
-def _problems(summary: dict[str, Any], least: float | None) -> list[str]:
+def _favourable(rows: _Rows, items: tuple[str, ...]) -> list[Any] | None:
+    """Clusters that ``--favourable`` names: text has no types."""
+    from fairanchor.tables._load import spelling
+
+    if not items:
+        return None
+    by_spelling = {spelling(name): name for name in rows.clusters}
+    wanted = [
+        part.strip()
+        for item in items
+        for part in ([item] if item in by_spelling else item.split(","))
+        if part.strip()
+    ]
+    unknown = [name for name in wanted if name not in by_spelling]
+    if unknown or not wanted:
+        known = ", ".join(list(by_spelling)[:20])
+        raise ValueError(
+            f"--favourable {','.join(items)}: {quoted(unknown[0] if unknown else '')} is no "
+            f"cluster of the labels, which are {known}."
+        )
+    return [by_spelling[name] for name in wanted]
+
+
+def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
+    from fairanchor.audit._remarks import group_remarks
+    from fairanchor.report._render import Certificate
+    from fairanchor.report._verdict import judge
+
+    counts, verdict = rows.counts, judge(report)
+    certificate = Certificate.of(counts, report.n_errors)
+    totals = counts.sum(axis=0) + rows.unassigned
+    summary = {
+        "command": "audit",
+        "input": labels,
+        "n_rows": len(rows.cluster_codes),
+        "n_rows_not_counted": rows.n_without,
+        "n_rows_without_cluster": int(rows.unassigned.sum()) + rows.neither,
+        "n_rows_without_group": int(rows.ungrouped.sum()) + rows.neither,
+        "clusters": rows.clusters,
+        **composition_entries(rows.groups, counts),
+        "relative_balance_all_rows": report.relative_balance,
+        "answer": verdict.answer,
+        "worst_cell": _worst_cell(report),
+        "impact_ratio": report.selection.impact_ratio,
+        "p_value": report.selection.p_value,
+        "selection": report.selection.records,
+        "breakdown_errors": certificate.breakdown,
+        "worst_relative_balance": certificate.stated,
+        "remarks": group_remarks(rows.groups, totals),
+        "warnings": run.warnings,
+    }
+    if report.checks is not None:
+        missed = max(check.worst for check in report.checks)
+        # Rows without a group may be of any.
+        summary["worst_violation"] = missed + float(rows.ungrouped.max())
+        if report.checks[0].attribute is not None:
+            summary["attributes"] = {
+                str(check.attribute): composition_entries(
+                    check.groups, check.counts, worst_violation=check.worst
+                )
+                for check in report.checks
+            }
+    return summary
+
+
+def _worst_cell(report: Any) -> dict[str, Any]:
+    """The cell farthest from proportional, by ratio."""
+    composition = report.composition
+    l, r = composition.worst_cell
+    return {
+        "cluster": report.cluster_names[l],
+        "group": report.group_names[r],
+        "rows": int(report.counts[l, r]),
+        "proportional_rows": float(composition.expected[l, r]),
+        "share_of_cluster": float(composition.shares[l, r]),
+        "share_of_all": float(composition.population[r]),
+    }
+
+
+def _lines(summary: dict[str, Any], rows: _Rows, report: Any) -> list[str]:
+    from fairanchor.report._constraints import describe_violation
+    from fairanchor.report._verdict import judge
+
+    cell, verdict = summary["worst_cell"], judge(report)
+    lines = [
+        *composition_lines(rows.counts, rows.groups, rows.clusters),
+        "",
+        f"{verdict.question} {verdict.answer}. {verdict.sentence}",
+        *(verdict.details if rows.n_without else ()),
+        measures_line(summary),
+        f"farthest from proportional: group {show_name(cell['group'])} in cluster "
+        f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
+        f"{cell['share_of_all']:.2%} of all ({counted(cell['rows'], 'row')}, "
+        f"{cell['proportional_rows']:,.1f} are proportional)",
+        f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
+        f"highest), smallest p-value {summary['p_value']:.3g}",
+        _certificate_line(summary),
+        *_selection_lines(report),
+        *(f"note: {remark}" for remark in summary["remarks"]),
+    ]
+    if report.checks is not None:
+        lines += ["", report.constraint, *attribute_lines(summary.get("attributes"))]
+        lines.append(describe_violation(report.checks, rows.clusters))
+    return lines
+
+
+def _certificate_line(summary: dict[str, Any]) -> str:
+    stated = ", ".join(
+        f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
+        for line in summary["worst_relative_balance"]
+    )
+    number = summary["breakdown_errors"]
+    fewest = "none" if number is None else f"{number:,}"
+    return (
+        f"wrong records: relative balance at least {stated}; fewest that can push it below 0.8: "
+        f"{fewest}"
+    )
+
+
+def _selection_lines(report: Any) -> list[str]:
+    """Selection rates of the clusters that are marked as favourable."""
+    lines = []
+    for table in report.selection.tables if report.favourable else ():
+        column = show_name(table.attribute)
+        clusters = ", ".join(show_name(name) for name in table.clusters)
+        lines += [
+            "",
+            f"{column}: in cluster {clusters} (p-value {table.p_value:.3g}, {table.test})",
+        ]
+        for record in table.records:
+            low, high = record["rate_interval"]
+            ratio = record["impact_ratio"]
+            flags = [
+                text
+                for text, applies in (
+                    ("below four fifths", record["below_four_fifths"]),
+                    ("less than 2 % of the rows", record["small"]),
+                )
+                if applies
+            ]
+            lines.append(
+                f"  {show_name(record['group'])}: {record['selected']:,} of {record['rows']:,}, "
+                f"{record['rate']:.2%} ({low:.2%} to {high:.2%})"
+                + ("" if ratio is None else f", impact ratio {ratio:.3f}")
+                + "".join(f", {flag}" for flag in flags)
+            )
+    return lines
+
+
+def _problems(summary: dict[str, Any], rows: _Rows, options: Options) -> list[str]:
     """Why the exit code is 3; nothing if it is not."""
     problems = []
     missed = summary.get("worst_violation", 0.0)
     if missed >= 1.0:
         problems.append(f"The constraint is missed by {missed:,.1f} rows.")
-    if least is not None and summary["relative_balance"] < least:
-        problems.append(
-            f"The relative balance {summary['relative_balance']:.4f} is below "
-            f"--min-relative-balance {least:g}."
-        )
+    for key, option in (
+        ("relative_balance_all_rows", "min_relative_balance"),
+        ("impact_ratio", "min_impact_ratio"),
+    ):
+        if options[option] is not None and summary[key] < options[option]:
+            name = key.removesuffix("_all_rows").replace("_", " ")
+            without = ""
+            if rows.n_without and key != "impact_ratio":
+                without = f", {counted(rows.n_without, 'row')} without a cluster or a group counted"
+            problems.append(
+                f"The {name} {summary[key]:.4f}{without} is below --{option.replace('_', '-')} "
+                f"{options[option]:g}."
+            )
     return problems

@@ -148,7 +148,7 @@ def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = 
     ``output`` may be ``-``, standard output; ``names`` are options with further output files.
     Files that are read, ``inputs``, are never replaced.
     """
-    from fairanchor._utils._files import check_output, is_device
+    from fairanchor._utils._files import check_output, is_device, json_beside
 
     table = options.get("output")
     files = [options[name] for name in names if options[name] is not None]
@@ -159,6 +159,8 @@ def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = 
     if table == "-" and sys.stdout is None:
         raise click.UsageError("Standard output is closed: name a file with -o.")
     outputs = [path for path in (table, *files) if path not in (None, "-")]
+    if options.get("report") not in (None, "-") and not is_device(options["report"]):
+        outputs.append(str(json_beside(options["report"])))
     # Files are compared by their real paths; a device takes any number of outputs.
     targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
     for path in outputs:
@@ -186,6 +188,20 @@ def check_report(path: str) -> None:
 def command_line() -> str:
     """The running command, as a line for a POSIX shell."""
     return shlex.join(["fairanchor", *click.get_current_context().meta["arguments"]])
+
+
+def file_checksums(paths: dict[str, str | None]) -> dict[str, str]:
+    """Name, size and checksum of input files by what they are; standard input has none."""
+    import hashlib
+
+    checksums = {}
+    for what, path in paths.items():
+        if path is None or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        checksums[what] = f"{path}, {os.path.getsize(path):,} bytes, sha256 {digest}"
+    return checksums
 
 
 class Run:
@@ -274,20 +290,9 @@ def print_result(*lines: str) -> None:
 
 def print_json(summary: dict[str, Any]) -> None:
     """A summary on standard output."""
-    print_result(json.dumps(_json_value(summary), indent=2, allow_nan=False))
+    from fairanchor._utils._records import json_value
 
-
-def _json_value(value: Any) -> Any:
-    """NumPy's arrays and numbers and names of groups as JSON has them; null for NaN."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    print_result(json.dumps(json_value(summary), indent=2, allow_nan=False))
 
 
 def show_source(path: str) -> str:

@@ -28,6 +28,8 @@ from fairanchor.tables._wording import counted
 
 FIGURES = (".png", ".svg", ".pdf")
 PLAIN, ALONE = "k-means", "fair k-means"
+# Starts of plain k-means.
+PLAIN_STARTS = 10
 METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
 
 
@@ -230,7 +232,6 @@ def _estimator(method: str, options: Options) -> Any:
     from sklearn.cluster import KMeans
 
     from fairanchor import AnchorFairClustering, FairKMeans
-    from fairanchor.report._collect import PLAIN_STARTS
 
     n_clusters, seed, jobs = options["n_clusters"], options["seed"], options["jobs"]
     if method == PLAIN:

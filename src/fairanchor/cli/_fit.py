@@ -18,6 +18,7 @@ from fairanchor.cli._common import (
     composition_entries,
     composition_lines,
     exit_with,
+    file_checksums,
     load_table,
     measures_line,
     print_json,
@@ -266,7 +267,14 @@ def _write_report(source: str, loaded: Any, estimator: Any, options: Options, ru
         n_rows_left_out=loaded.n_dropped,
     )
     parameters = report_parameters(source, loaded, options) | summary.parameters
-    summary = replace(summary, command=command_line(), parameters=parameters)
+    inputs = {"input": source, "targets": options["targets"]}
+    summary = replace(
+        summary,
+        command=command_line(),
+        parameters=parameters,
+        columns=list(loaded.preprocessing.sensitive),
+        fingerprints=file_checksums(inputs) or summary.fingerprints,
+    )
     write_report(options["report"], summary, force=options["force"])
 
 

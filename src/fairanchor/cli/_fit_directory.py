@@ -5,6 +5,8 @@ once, ``stream`` a chunk at a time in every pass, and with ``dask`` the workers 
 them.
 """
 
+import hashlib
+import json
 import os
 import re
 from collections import deque
@@ -163,10 +165,9 @@ def _write_report(
 
     from fairanchor.cli._fit import report_parameters
     from fairanchor.groups._groups import codes_of_known_groups
-    from fairanchor.plotting._costs import has_history, history_of
     from fairanchor.report import RunSummary, write_report
+    from fairanchor.report._collect import stability_of
     from fairanchor.report._constraints import checks_of_estimator, describe_estimator
-    from fairanchor.report._stability import stability_of
     from fairanchor.rows._raw_rows import as_table
 
     names = list(estimator.groups_)
@@ -179,17 +180,13 @@ def _write_report(
         labels=np.concatenate(sample.labels),
         group_codes=codes,
         group_names=names,
+        columns=list(files.sensitive),
         counts=estimator.counts_,
         checks=checks_of_estimator(estimator),
         constraint=describe_estimator(estimator),
         features=sample.X,
         feature_names=files.feature_names,
-        cost=float(estimator.inertia_),
-        anchors=getattr(estimator, "anchors_", None),
-        anchor_labels=getattr(estimator, "anchor_labels_", None),
-        anchor_masses=getattr(estimator, "anchor_masses_", None),
         stability=stability_of(estimator),
-        history=history_of(estimator) if has_history(estimator) else None,
         parameters=report_parameters(directory, files, options)
         | {"estimator": type(estimator).__name__, "engine": options["engine"]}
         | estimator.get_params(deep=False),
@@ -198,9 +195,16 @@ def _write_report(
         timings=run.timings,
         converged=bool(estimator.converged_),
         n_rows_total=files.n_rows,
+        fingerprints={"files": _fingerprint(files)},
         uses_sensitive_for_prediction=True,
     )
     write_report(options["report"], summary, force=options["force"])
+
+
+def _fingerprint(files: Any) -> str:
+    """Checksum of names, sizes and times of the files: their rows are not read once more."""
+    identity = json.dumps(files.fingerprint(), sort_keys=True, default=str)
+    return f"sha256 {hashlib.sha256(identity.encode()).hexdigest()} of names, sizes and times"
 
 
 def _check_request(directory: str, options: Options) -> None:

@@ -9,6 +9,7 @@ from fairanchor.cli._common import (
     Run,
     check_outputs,
     command_line,
+    file_checksums,
     shared,
     show_source,
 )
@@ -55,6 +56,7 @@ def report(model: str, source: str, **options: Any) -> None:
                 loaded.groups.codes
             ],
             group_names=names,
+            columns=list(estimator.preprocessing_.sensitive),
             cluster_names=list(range(len(counts))),
             counts=counts,
             features=loaded.X,
@@ -64,6 +66,7 @@ def report(model: str, source: str, **options: Any) -> None:
             warnings=run.warnings,
             n_rows_left_out=loaded.n_dropped,
             command=command_line(),
+            fingerprints=file_checksums({"model": model, "input": source}),
             uses_sensitive_for_prediction=True,
         )
         write_report(output, summary, force=options["force"])

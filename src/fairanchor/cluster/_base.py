@@ -19,7 +19,7 @@ from fairanchor._utils._sklearn_compat import (
     validate_data,
 )
 from fairanchor._utils._typing import Table, Weights
-from fairanchor.constraints._bounds import BoundRule, ShareBounds
+from fairanchor.constraints._bounds import ROUNDING_ERROR, BoundRule, ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
@@ -250,9 +250,11 @@ def warn_about_small_groups(
     if len(small) == 0:
         return
     smallest = small[np.argmin(sizes[small])]
+    name = "of missing values" if names[smallest] is None else repr(names[smallest])
+    verb = "has" if len(small) == 1 else "have"
     warnings.warn(
-        f"{len(small)} of {len(sizes)} groups have fewer rows than n_clusters={n_clusters} "
-        f"(the smallest, {names[smallest]!r}, has {sizes[smallest]}): such a group cannot "
+        f"{len(small)} of {len(sizes)} groups {verb} fewer rows than n_clusters={n_clusters} "
+        f"(the smallest, {name}, has {sizes[smallest]}): such a group cannot "
         "be in every cluster, so its share means little. Merge it with another group, or ask for "
         "fewer clusters.",
         FairnessWarning,
@@ -395,9 +397,9 @@ class AttributeReport:
         missed = [violation * unit for violation in self.violations]
         estimator.attribute_violations_ = dict(zip(columns, missed, strict=True))
 
-    def warn_if_missed(self) -> None:
-        """Warn where the worst bound is missed by a row or more."""
-        if max(self.violations) < 1.0:
+    def warn_if_missed(self, *, strictly: bool = False) -> None:
+        """Warn where the worst bound is missed by a row or more, or at all."""
+        if max(self.violations) < (ROUNDING_ERROR if strictly else 1.0):
             return
         by_attribute = ""
         if self.attributes is not None:
@@ -421,9 +423,12 @@ def public_bounds(
     # Codes of separate attributes are in sorted order already.
     ordered: Callable = groups.to_public if rule.joint is None else np.asarray
     return [
-        ShareBounds(ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit)
+        ShareBounds(
+            ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit,
+            one.margin * unit,
+        )
         for one in rule.bounds
-    ]
+    ]  # fmt: skip
 
 
 # Groups of new rows.

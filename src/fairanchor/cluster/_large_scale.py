@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
 from fairanchor._utils._typing import Path, Table, Weights
+from fairanchor.assignment._engine import assign, with_known_costs
 from fairanchor.assignment._sweep import cheapest_clusters
 from fairanchor.cluster._base import (
     AttributeReport,
@@ -26,9 +27,9 @@ from fairanchor.cluster._base import (
 )
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
-from fairanchor.constraints._constraint import asks_for_sizes, is_bounds
+from fairanchor.constraints._constraint import asks_for_sizes, constraint_of, is_bounds
 from fairanchor.groups._attributes import Attributes
-from fairanchor.groups._columns import check_pairing, store_sensitive_names
+from fairanchor.groups._columns import check_pairing, in_fitted_order, store_sensitive_names
 from fairanchor.groups._groups import Groups, check_groups, warn_one_group
 from fairanchor.metrics import balance_of_table
 from fairanchor.persistence import save_model
@@ -175,6 +176,43 @@ class LargeScaleClusterer(FairClusterer):
             return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
+
+    def predict_batch(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
+        """Label a whole batch so that every cluster mirrors the batch's own population.
+
+        The assignment step of `fit` on new rows: centres or anchors stay, and the constraint
+        (``tolerance``, ``attributes``, bounds of `FairnessTargets`) holds for the batch, in whole
+        rows. A row's label depends on the other rows of the batch; `predict` labels row by row.
+        Clusters may be empty, ``min_cluster_size`` does not apply, and the costs of all rows in
+        all clusters are in memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
+            Their groups, as in `predict`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        rows, prices = self._new_rows(X, sensitive_features)
+        if not is_bounds(self.fairness) and np.any(self.fairness != "population"):
+            raise ValueError(
+                f"fairness={self.fairness!r} counts the rows of the fit, not of a batch: "
+                "predict_batch needs fairness='population' or FairnessTargets."
+            )
+        columns = in_fitted_order(self, sensitive_features)
+        groups = check_groups(columns, rows.n_rows, missing=self.missing_groups)
+        attributes = Attributes.of(columns, groups) if self.attributes == "separate" else None
+        rows, costs = with_known_costs(rows, self._costs_for(prices))
+        rows = MemoryRows(rows.X, groups.codes, groups.n_groups, n_jobs=self.n_jobs)
+        constraint = constraint_of(
+            self.fairness, self.tolerance, attributes, groups, rows, costs.n_clusters, empty=True
+        )
+        return assign(rows, costs, constraint).labels(rows)
 
     def score(
         self,
@@ -533,7 +571,8 @@ class LargeScaleClusterer(FairClusterer):
             report = AttributeReport(training.attributes, tables, [missed], [])
         report.store(self, unit, self._price_unit)
         if constraint.rule is not None and not rows.is_weighted:
-            report.warn_if_missed()
+            # Wrong records must not break a bound: no part of a row may be missing.
+            report.warn_if_missed(strictly=any(own.margin for own in constraint.rule.bounds))
 
 
 def _allowed(upper: Any) -> np.ndarray:

@@ -30,12 +30,15 @@ class ShareBounds:
         Group r has at least ``lower[l, r]`` and at most ``upper[l, r]`` of cluster l.
     least, greatest : ndarray of shape (n_clusters,)
         Sizes of the clusters; no bounds are 0 and infinity.
+    margin : float, default=0.0
+        Rows by which every cell stays inside its bounds on shares.
     """
 
     lower: np.ndarray
     upper: np.ndarray
     least: np.ndarray
     greatest: np.ndarray
+    margin: float = 0.0
 
     @classmethod
     def of_shares(
@@ -83,13 +86,21 @@ class ShareBounds:
             greatest=np.floor(self.greatest + ROUNDING_ERROR),
         )
 
+    def cell_bounds(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest rows of each cell in clusters of these sizes, margins included."""
+        lowest, highest = self.lower * sizes[:, None], self.upper * sizes[:, None]
+        if self.margin:  # not where any share is allowed, nor in an empty cluster
+            has_rows = sizes[:, None] > 0
+            lowest = lowest + self.margin * (has_rows & (self.lower > 0.0))
+            highest = highest - self.margin * (has_rows & (self.upper < 1.0))
+        return lowest, highest
+
     def violation(self, counts: np.ndarray) -> float:
         """By how many rows (or how much weight) the worst cell or cluster misses its bounds."""
         counts = np.asarray(counts, dtype=np.float64)
         sizes = counts.sum(axis=1)
-        beyond = np.maximum(
-            self.lower * sizes[:, None] - counts, counts - self.upper * sizes[:, None]
-        )
+        lowest, highest = self.cell_bounds(sizes)
+        beyond = np.maximum(lowest - counts, counts - highest)
         beyond_size = np.maximum(self.least - sizes, sizes - self.greatest)
         worst = max(float(beyond.max(initial=0.0)), float(beyond_size.max(initial=0.0)))
         return worst if worst > ROUNDING_ERROR * max(1.0, sizes.max()) else 0.0
@@ -265,7 +276,8 @@ class BoundRows:
         of_sizes = Entries(
             np.arange(len(sign)), place[:, 1], direction * np.where(is_size, 1.0, -values)
         )
-        right = np.where(is_size, direction * values, 0.0)
+        margins = np.array([own.margin for own in bounds])
+        right = np.where(is_size, direction * values, -margins[place[:, 0]])
         shape = (bounds[0].n_clusters, len(joint))
         constraints = CellConstraints(
             _cells_of(place, direction, joint), of_sizes, right, sign == 0, shape

@@ -298,8 +298,13 @@ def _rule_of(
 def _in_rows(bounds: ShareBounds, rows: Any, empty: bool, unit: float) -> ShareBounds:
     """Sizes in rows instead of the user's weights."""
     least, greatest = bounds.least / unit, bounds.greatest / unit
-    in_rows = ShareBounds(bounds.lower, bounds.upper, least, greatest)
+    in_rows = replace(bounds, least=least, greatest=greatest)
     if rows.is_weighted:
+        if bounds.margin:
+            raise ValueError(
+                f"group_errors={bounds.margin:g} counts rows, but sample_weight gives rows unequal "
+                "weights: the certificate needs rows of equal weight."
+            )
         return in_rows
     whole = in_rows.in_whole_rows()
     if empty:
@@ -309,11 +314,10 @@ def _in_rows(bounds: ShareBounds, rows: Any, empty: bool, unit: float) -> ShareB
 
 def _with_all_sizes(bounds: list[ShareBounds]) -> ShareBounds:
     """The first attribute's bounds with the sizes that all attributes together allow."""
-    return ShareBounds(
-        bounds[0].lower,
-        bounds[0].upper,
-        np.max([one.least for one in bounds], axis=0),
-        np.min([one.greatest for one in bounds], axis=0),
+    return replace(
+        bounds[0],
+        least=np.max([one.least for one in bounds], axis=0),
+        greatest=np.min([one.greatest for one in bounds], axis=0),
     )
 
 

@@ -1,6 +1,7 @@
 """What shares the groups should have in the clusters, as the user states it."""
 
-from numbers import Real
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +36,13 @@ class FairnessTargets(BaseEstimator):
         ``lower`` or ``upper`` bounds; if both are given, both hold.
     min_size, max_size : float or array-like of shape (n_clusters,), default=None
         Number of rows (weight) of each cluster.
+    group_errors : int, default=0
+        Number of rows whose recorded group may be wrong. Every cell of a cluster of s rows has
+        at least ``ceil(lower * s) + group_errors`` and at most ``floor(upper * s) -
+        group_errors`` rows, so that the true shares are within ``lower`` and ``upper`` whichever
+        rows are wrong (Duppala et al. 2025). It needs bounds that leave room: ``lower`` or
+        ``upper``, or a tolerance above 0, whose bounds are those of the recorded shares. A
+        share of 0 as lower bound or 1 as upper bound always holds and is not tightened.
 
     Examples
     --------
@@ -56,6 +64,7 @@ class FairnessTargets(BaseEstimator):
         tolerance: Any = None,
         min_size: Any = None,
         max_size: Any = None,
+        group_errors: int = 0,
     ) -> None:
         self.shares = shares
         self.lower = lower
@@ -63,6 +72,7 @@ class FairnessTargets(BaseEstimator):
         self.tolerance = tolerance
         self.min_size = min_size
         self.max_size = max_size
+        self.group_errors = group_errors
 
     @classmethod
     def proportional(
@@ -112,12 +122,8 @@ class FairnessTargets(BaseEstimator):
         """
         sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
         bounds = self.bounds_for(groups.to_public(sizes), groups.public_names, n_clusters)
-        return ShareBounds(
-            groups.from_public(bounds.lower),
-            groups.from_public(bounds.upper),
-            bounds.least,
-            bounds.greatest,
-        )
+        lower, upper = groups.from_public(bounds.lower), groups.from_public(bounds.upper)
+        return replace(bounds, lower=lower, upper=upper)
 
     def check(
         self, group_sizes: Any, group_names: Any = None, *, n_clusters: int
@@ -195,7 +201,12 @@ class FairnessTargets(BaseEstimator):
                 f"Cluster {l} has min_size={least[l]:g} > max_size={greatest[l]:g}: no number of "
                 "rows is both."
             )
-        return ShareBounds(np.minimum(lower, upper), upper, least, greatest)
+        # A record can only be wrong if there is another group.
+        errors = float(self.group_errors) if len(names) > 1 else 0.0
+        bounds = ShareBounds(np.minimum(lower, upper), upper, least, greatest, errors)
+        if errors:
+            _check_room(bounds, names)
+        return bounds
 
     def _check_parameters(self) -> None:
         if self.tolerance is not None:
@@ -206,6 +217,9 @@ class FairnessTargets(BaseEstimator):
             given = getattr(self, name)
             if given is not None and not (np.asarray(given, dtype=np.float64) >= 0).all():
                 raise ValueError(f"{name}={given!r} should be a number of rows, at least 0.")
+        errors = self.group_errors
+        if isinstance(errors, bool) or not isinstance(errors, Integral) or errors < 0:
+            raise ValueError(f"group_errors={errors!r} should be a number of rows, at least 0.")
 
 
 # What the user gives, as tables.
@@ -307,6 +321,18 @@ def _check_crossed(lower: np.ndarray, upper: np.ndarray, names: Any) -> None:
         raise ValueError(
             f"Group {names[r]!r} must have at least {lower[l, r]:g} and at most {upper[l, r]:g} of "
             f"cluster {l}: they contradict each other by {lower[l, r] - upper[l, r]:g}."
+        )
+
+
+def _check_room(bounds: ShareBounds, names: Any) -> None:
+    """Raise an error for bounds that meet: they leave no room for a wrong record."""
+    fixed = bounds.is_equal
+    if fixed.any():
+        l, r = np.argwhere(fixed)[0]
+        raise ValueError(
+            f"group_errors={bounds.margin:g} needs room for wrong records, but group {names[r]!r} "
+            f"must have exactly {bounds.lower[l, r]:.4g} of cluster {l}: give lower and upper, or "
+            "a tolerance above 0."
         )
 
 

@@ -129,6 +129,11 @@ def _plain_reasons(bounds: Any, total: float, columns: Any) -> str:
     """
     reasons = _reasons_of_sizes(bounds, total)
     for a, own in enumerate(bounds):
+        if own.margin:
+            reasons.append(
+                f"group_errors={own.margin:g} keeps every cell{_of_attribute(a, bounds, columns)} "
+                f"{_number(own.margin)} rows inside its bounds."
+            )
         reasons += _reasons_of_shares(own, _of_attribute(a, bounds, columns))
     return "".join(f"{reason} " for reason in reasons)
 

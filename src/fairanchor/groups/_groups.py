@@ -243,6 +243,13 @@ def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tupl
             f"cannot be counted for one. {_ADVICE[missing]} to make them a group of their own, "
             "or leave these rows out."
         )
+    if (
+        n_missing
+        and values.dtype.kind == "f"
+        and all(distinct[code].is_integer() for code in present)
+    ):
+        # Whole numbers are floats only because something is missing beside them.
+        distinct = [int(value) if code in present else None for code, value in enumerate(distinct)]
     present = _sorted_by_name(present, distinct)
     names = [distinct[code] for code in present] + [None] * (n_missing > 0)
     rank = np.full(len(distinct), len(present), dtype=np.int64)

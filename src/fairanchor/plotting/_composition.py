@@ -307,6 +307,11 @@ def fitted(estimator: Any, attribute: str) -> Any:
     return getattr(estimator, attribute)
 
 
+def share_text(value: float) -> str:
+    """A share in percent with one decimal; tiny ones keep two digits, so that none looks empty."""
+    return f"{100 * value:.2g}%" if 0 < value < 0.001 else f"{value:.1%}"
+
+
 def count_text(value: float) -> str:
     """A number of rows, or a weight."""
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"

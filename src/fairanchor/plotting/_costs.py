@@ -162,8 +162,8 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     """Plot the cost over the number of clusters, with and without the constraint.
 
     The unconstrained cost of the fewest clusters is 1. Below each number of clusters are the
-    number of rows of its smallest cell (a share of a handful of rows means little) and the
-    balance of its worst cluster.
+    number of rows of its smallest cell (a share of a handful of rows means little), the balance of
+    its worst cluster and the silhouette of a sample.
 
     Parameters
     ----------
@@ -188,20 +188,22 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     ['tolerance 0', 'no constraint']
     """
     check_path(path, "clusters_path")
-    numbers, costs, plain, tolerances, cells, balances = _columns(
-        path, "n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell", "balance"
-    )
+    numbers, costs, plain, tolerances, *below = _columns(
+        path, "n_clusters", "cost", "plain_cost", "tolerance", "smallest_cell", "balance",
+        "silhouette",
+    )  # fmt: skip
     ax = axes_or_new(ax)
     lines = ((costs, f"tolerance {tolerances[0]:g}", "o-"), (plain, "no constraint", "s--"))
     for k, (values, name, style) in enumerate(lines):
         ax.plot(numbers, _relative(values, plain[0]), style, color=series_color(k), linewidth=1.6,
                 markersize=6, label=name, zorder=4 - k)  # fmt: skip
-    below = zip(numbers, cells, balances, strict=True)
-    ax.set_xticks(
-        numbers, [f"{number:g}\n{cell:,.0f}\n{balance:.2f}" for number, cell, balance in below]
-    )
+    texts = [
+        f"{number:g}\n{cell:,.0f}\n{balance:.2f}\n{silhouette:.2f}"
+        for number, cell, balance, silhouette in zip(numbers, *below, strict=True)
+    ]
+    ax.set_xticks(numbers, texts)
     ax.set_ylim(bottom=0.0)
-    ax.set_xlabel("number of clusters, rows of the smallest cell, balance")
+    ax.set_xlabel("number of clusters, rows of the smallest cell, balance, silhouette")
     ax.set_ylabel(f"cost, {numbers[0]:g} clusters without constraint = 1")
     ax.legend(frameon=False)
     return tidy(ax, grid="y")
@@ -261,11 +263,6 @@ def history_of(estimator: Any) -> list[dict[str, Any]]:
         costs = enumerate(estimator.cost_path_)
         return [{"iteration": i, "cost": float(cost)} for i, cost in costs]
     return list(fitted(estimator, "history_"))
-
-
-def has_history(estimator: Any) -> bool:
-    """Whether there is anything for `history_of`: a local graph has no iterations."""
-    return hasattr(estimator, "cost_path_") or hasattr(estimator, "history_")
 
 
 def _relative(costs: np.ndarray, reference: float) -> np.ndarray:

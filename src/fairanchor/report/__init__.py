@@ -1,18 +1,31 @@
 """The report: one HTML file that states whether the clusters are fair, and shows it.
 
-It needs matplotlib and jinja2: ``pip install "fairanchor[report]"``.
+It needs jinja2: ``pip install "fairanchor[report]"``.
 """
 
-from fairanchor._utils._files import check_output, write_bytes
+import json
+
+from fairanchor._utils._files import check_output, is_device, json_beside, write_bytes
+from fairanchor._utils._records import json_value
 from fairanchor._utils._typing import Path
 from fairanchor.report._collect import RunSummary, summarise_labels, summarise_run
-from fairanchor.report._render import render_report
+from fairanchor.report._render import render_report, report_facts
 
-__all__ = ["RunSummary", "render_report", "summarise_labels", "summarise_run", "write_report"]
+__all__ = [
+    "RunSummary",
+    "render_report",
+    "report_facts",
+    "summarise_labels",
+    "summarise_run",
+    "write_report",
+]
 
 
 def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
-    """Write the report of a run to a file, whole or not at all.
+    """Write the report of a run, and the same numbers as JSON beside it.
+
+    ``report.html`` is accompanied by ``report.json``, see `report_facts`. Each file is written
+    whole or not at all.
 
     Parameters
     ----------
@@ -36,9 +49,15 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     >>> run = summarise_run(model, data.data, sensitive_features=groups, title="Zafar data")
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     write_report(Path(directory) / "report.html", run)
-    ...     (Path(directory) / "report.html").stat().st_size < 1_000_000
-    True
+    ...     sorted(path.name for path in Path(directory).iterdir())
+    ['report.html', 'report.json']
     """
-    # Before the work, and again when the file is written.
+    # Before the work, and again when the files are written.
     check_output(path, force=force)
+    beside = None if is_device(path) else json_beside(path)
+    if beside is not None:
+        check_output(beside, force=force)
     write_bytes(path, render_report(run).encode("utf-8"), force=force)
+    if beside is not None:
+        facts = json.dumps(json_value(report_facts(run)), indent=2, allow_nan=False)
+        write_bytes(beside, f"{facts}\n".encode(), force=force)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
 from sklearn.utils import check_array
 
+from fairanchor._utils._records import html_table
 from fairanchor._utils._typing import Table, Weights
+from fairanchor.audit import GroupCosts, SelectionRates, cost_by_group
+from fairanchor.audit._selection import rates_of_counts
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._columns import attribute_names, in_fitted_order
-from fairanchor.groups._groups import (
-    codes_of_known_groups,
-    columns_of,
-    count_cells,
-    encode_names,
-)
-from fairanchor.metrics import clustering_cost
+from fairanchor.groups._columns import attribute_names, columns_of, in_fitted_order
+from fairanchor.groups._groups import codes_of_known_groups, count_cells, encode_names
+from fairanchor.metrics import relative_balance_of_table
 from fairanchor.plotting._composition import Composition, encode_labels, fitted
-from fairanchor.plotting._costs import has_history, history_of
-from fairanchor.plotting._names import check_names, column_names
+from fairanchor.plotting._names import check_names, column_names, display_name
 from fairanchor.report._constraints import (
     ConstraintCheck,
     checks_of_counts,
@@ -33,18 +32,15 @@ from fairanchor.report._constraints import (
     describe_estimator,
 )
 from fairanchor.report._repeat import python_of_estimator
-from fairanchor.report._stability import stability_of
-
-# Starts of the k-means run that clusterings are compared with.
-PLAIN_STARTS = 10
+from fairanchor.report._verdict import judge
 
 
 @dataclass(kw_only=True)
 class RunSummary:
     """Facts about a clustering from which a report is written.
 
-    Only the first four are required; a panel whose facts are None is left out of the report. All
-    tables have clusters as rows and groups as columns.
+    Only the first four are required; what is None is left out of the report, which states so where
+    it matters. All tables have clusters as rows and groups as columns.
 
     Attributes
     ----------
@@ -58,10 +54,16 @@ class RunSummary:
         Anything that can be shown as text; a tuple is an intersection, None is "missing".
     cluster_names : sequence of length n_clusters, default=None
         By default the clusters' numbers.
+    columns : sequence, default=()
+        Names of the sensitive columns.
     sample_weight : ndarray of shape (n_rows,), default=None
         Weight of each row; ``counts`` is then in weight.
     counts : ndarray of shape (n_clusters, n_groups), default=None
         Rows, or weight, of each cell; by default counted from the labels.
+    unassigned : ndarray of shape (n_groups,), default=None
+        Rows of each group that have no cluster. They count against the verdict.
+    ungrouped : ndarray of shape (n_clusters,), default=None
+        Rows of each cluster that have no group. They count against the verdict.
     checks : list of ConstraintCheck, default=None
         The constraint, one entry for each attribute, by which the report judges; None means the
         population's shares.
@@ -71,34 +73,38 @@ class RunSummary:
         The features that were clustered, scaled as they were clustered.
     feature_names : sequence of length n_features, default=None
         By default "feature 0" and so on.
-    cost, plain_cost : float, default=None
-        k-means cost of the labels, and of plain k-means on the same rows.
-    plain_labels : ndarray of shape (n_rows,), default=None
-        Labels of plain k-means.
-    anchors : ndarray of shape (n_anchors, n_features), default=None
-        Points that represent all rows.
-    anchor_labels, anchor_masses : ndarray of shape (n_anchors,), default=None
-        Cluster of each anchor, and how many rows it represents.
-    stability : ndarray of shape (n_clusters, 2), default=None
-        Stability of each cluster, and the share of its rows that are not settled, of a consensus.
-    history : list of dict, default=None
-        One record per iteration, with ``mass_error`` (anchor graph) or ``cost`` (fair k-means).
+    group_costs : GroupCosts, default=None
+        What fairness costs each group, see `fairanchor.cost_by_group`.
+    selection : SelectionRates, default=None
+        Selection rates, see `fairanchor.audit.selection_rates`.
+    favourable : bool, default=False
+        Whether the clusters of ``selection`` were marked as favourable.
+    n_errors : int, default=None
+        A number of wrong records for which the certificate is stated, besides 1, 5 and 10 %.
+    robustness : object, default=None
+        Result of a check with wrong records: ``curve`` (list of dict), ``worst`` and ``control``.
+    stability : array-like of shape (n_clusters,), default=None
+        Stability of each cluster between 0 and 1, such as that of a consensus of several runs.
     parameters, timings : dict
         What is needed to repeat the run, and seconds by step.
     command, code : str, default=None
-        The command line, and the Python code, that repeat the run.
+        Command line, or Python code, that repeats the run.
     warnings : list of str, default=None
-        Warnings of the run; None means that they are not known.
+        Warnings of the run; None if they are not known.
     n_rows_left_out : int, default=0
-        Rows of the table that are in no cluster, and in no count.
-    left_out_reason : str, default="with missing values"
-        Which rows they are.
+        Rows of the table that are in no figure.
+    left_out_reason : str
+        Completes "rows ... were left out".
     converged : bool, default=True
         Whether the iterations that made the labels converged.
     n_rows_total : int, default=None
         Number of rows that were clustered, if ``labels`` holds only some of them.
     uses_sensitive_for_prediction : bool, default=False
         Whether labelling new rows needs their group.
+    fingerprints : dict, default=None
+        Checksum by name of the data; by default that of labels, groups and features.
+    date : str, default=None
+        When the summary was made; by default now.
     """
 
     title: str
@@ -106,20 +112,21 @@ class RunSummary:
     group_codes: np.ndarray
     group_names: list[Any]
     cluster_names: Any = None
+    columns: Sequence[Any] = ()
     sample_weight: np.ndarray | None = None
     counts: Any = None
+    unassigned: np.ndarray | None = None
+    ungrouped: np.ndarray | None = None
     checks: list[ConstraintCheck] | None = None
     constraint: str | None = None
     features: np.ndarray | None = None
     feature_names: Any = None
-    cost: float | None = None
-    plain_cost: float | None = None
-    plain_labels: np.ndarray | None = None
-    anchors: np.ndarray | None = None
-    anchor_labels: np.ndarray | None = None
-    anchor_masses: np.ndarray | None = None
-    stability: np.ndarray | None = None
-    history: list[Any] | None = None
+    group_costs: GroupCosts | None = None
+    selection: SelectionRates | None = None
+    favourable: bool = False
+    n_errors: int | None = None
+    robustness: Any = None
+    stability: Any = None
     parameters: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
@@ -130,6 +137,8 @@ class RunSummary:
     converged: bool = True
     n_rows_total: Any = None
     uses_sensitive_for_prediction: bool = False
+    fingerprints: dict[str, str] | None = None
+    date: str | None = None
 
     def __post_init__(self) -> None:
         self.group_names = list(self.group_names)
@@ -147,13 +156,20 @@ class RunSummary:
             _check_length(self.sample_weight, "sample_weight", n_rows)
         self._check_counts()
         self._check_features()
-        if self.plain_labels is not None:
-            self.plain_labels = _codes(self.plain_labels, "plain_labels")
-            _check_length(self.plain_labels, "plain_labels", n_rows)
-        for name in ("cost", "plain_cost"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name}={value!r} should be a number >= 0, or None.")
+        for name, expected in (
+            ("unassigned", len(self.group_names)),
+            ("ungrouped", self.n_clusters),
+            ("stability", self.n_clusters),
+        ):
+            if (values := getattr(self, name)) is not None:
+                setattr(self, name, np.asarray(values, dtype=float))
+                _check_length(getattr(self, name), name, expected)
+        if self.fingerprints is None:
+            arrays = {"labels": self.labels, "groups": self.group_codes, "features": self.features}
+            known = {name: array for name, array in arrays.items() if array is not None}
+            self.fingerprints = {name: _checksum(array) for name, array in known.items()}
+        if self.date is None:
+            self.date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
     @property
     def n_clusters(self) -> int:
@@ -162,6 +178,28 @@ class RunSummary:
     @property
     def composition(self) -> Composition:
         return Composition(self.counts, self.cluster_names, self.group_names)
+
+    @property
+    def relative_balance(self) -> float:
+        """Relative balance with rows that lack a cluster or a group counted against it.
+
+        Rows without a cluster belong to the population. A row without a group is taken for a row of
+        the group that makes a cell look worst.
+        """
+        return cautious_balance(self.counts, self.unassigned, self.ungrouped)
+
+    def _repr_html_(self) -> str:
+        verdict, composition = judge(self), self.composition
+        shares = [composition.population, *composition.shares]
+        sizes = [self.counts.sum(), *self.counts.sum(axis=1)]
+        names = ["all rows", *map(display_name, self.cluster_names)]
+        rows = [
+            [name, f"{size:,.8g}", *[f"{share:.1%}" for share in own]]
+            for name, size, own in zip(names, sizes, shares, strict=True)
+        ]
+        header = ["cluster", "rows", *map(display_name, self.group_names)]
+        answer = f"<strong>{escape(verdict.answer)}.</strong> {escape(verdict.sentence)}"
+        return f"<p>{escape(verdict.question)} {answer}</p>{html_table(header, rows)}"
 
     @property
     def has_all_rows(self) -> bool:
@@ -188,21 +226,33 @@ class RunSummary:
             )
 
     def _check_features(self) -> None:
-        for name in ("features", "anchors"):
-            if (rows := getattr(self, name)) is not None:
-                setattr(self, name, check_array(rows, dtype=np.float64, input_name=name))
-        if self.features is not None:
-            _check_length(self.features, "features", len(self.labels))
-            n_features = self.features.shape[1]
-            numbers = [f"feature {j}" for j in range(n_features)]
-            names = numbers if self.feature_names is None else self.feature_names
-            self.feature_names = check_names(names, "feature_names", n_features)
-            if self.anchors is not None:
-                _check_length(self.anchors[0], "a row of anchors", n_features)
-        for name in ("anchor_labels", "anchor_masses"):
-            if self.anchors is not None and getattr(self, name) is not None:
-                setattr(self, name, np.asarray(getattr(self, name)))
-                _check_length(getattr(self, name), name, len(self.anchors))
+        if self.features is None:
+            return
+        self.features = check_array(self.features, dtype=np.float64, input_name="features")
+        _check_length(self.features, "features", len(self.labels))
+        numbers = [f"feature {j}" for j in range(self.features.shape[1])]
+        names = numbers if self.feature_names is None else self.feature_names
+        self.feature_names = check_names(names, "feature_names", len(numbers))
+
+
+def cautious_balance(
+    counts: np.ndarray, unassigned: np.ndarray | None, ungrouped: np.ndarray | None
+) -> float:
+    """Relative balance of a table, with incomplete rows counted against it."""
+    if unassigned is None and ungrouped is None:
+        return relative_balance_of_table(counts)
+    groups = counts.sum(axis=0) + (0.0 if unassigned is None else unassigned)
+    unknown = np.zeros((len(counts), 1)) if ungrouped is None else ungrouped[:, None]
+    sizes = counts.sum(axis=1, keepdims=True) + unknown
+    total = groups.sum() + unknown.sum()
+    # No unknown row of the cluster is of the group and all others are; or the other way round.
+    rare = counts, sizes * (groups + unknown.sum() - unknown) / total
+    frequent = sizes * (groups + unknown) / total, counts + unknown
+    ratios = [
+        np.divide(smaller, larger, out=np.ones(counts.shape), where=larger > 0)
+        for smaller, larger in (rare, frequent)
+    ]
+    return float(min(1.0, *(ratio.min() for ratio in ratios)))
 
 
 def summarise_run(
@@ -217,6 +267,8 @@ def summarise_run(
     timings: Mapping[str, float] | None = None,
     warnings: list[str] | None = None,
     n_rows_left_out: int = 0,
+    robustness: Any = None,
+    stability: ArrayLike | None = None,
 ) -> RunSummary:
     """Collect the facts about a fitted estimator.
 
@@ -235,14 +287,20 @@ def summarise_run(
     feature_names : sequence of length n_features, default=None
         By default the column names of ``X``, or "feature 0" and so on if it has none.
     plain_labels : "fit", None or array-like of shape (n_samples,), default="fit"
-        Labels of plain k-means to compare with: "fit" runs it with 10 starts; None leaves
-        the comparison out.
+        Labels without a constraint on groups, for what fairness costs each group: "fit" fits the
+        same estimator with ``tolerance=1``, see `fairanchor.cost_by_group`; None leaves the
+        comparison out.
     timings : dict, default=None
         Seconds by step.
     warnings : list of str, default=None
         Warnings of the run; None means that they are not known.
     n_rows_left_out : int, default=0
         Rows of the table that were not clustered.
+    robustness : object, default=None
+        Result of a robustness check, for the section on robustness.
+    stability : array-like of shape (n_clusters,), default=None
+        Stability of each cluster between 0 and 1, for the same section; by default that of
+        `ConsensusClustering`, alone or as the clusterer of the framework.
 
     Returns
     -------
@@ -257,69 +315,51 @@ def summarise_run(
             f"X has {len(X)} rows, the estimator was fitted on {n_rows}: a report is about the "
             "rows of the fit."
         )
-    return _summarise(
-        estimator,
-        X,
-        _known_codes(sensitive_features, list(estimator.groups_), n_rows, estimator),
-        plain_labels,
-        title=title or f"{type(estimator).__name__}: {n_rows:,} rows",
-        sample_weight=None if sample_weight is None else np.asarray(sample_weight),
-        feature_names=names,
-        warnings=warnings,
-        n_rows_left_out=n_rows_left_out,
-        timings=dict(timings or {}),
-    )
-
-
-def _summarise(
-    estimator: Any,
-    X: np.ndarray,
-    group_codes: np.ndarray,
-    plain_labels: Any,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    sample_weight: np.ndarray | None = None,
-    **facts: Any,
-) -> RunSummary:
-    """Facts that the estimator provides, and the comparison with plain k-means."""
-    parameters = {
-        **(parameters or {}),
-        "estimator": type(estimator).__name__,
-        **estimator.get_params(deep=False),
-    }
-    if isinstance(plain_labels, str):
-        if plain_labels != "fit":
-            raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
-        plain = plain_kmeans(estimator)
-        parameters["plain k-means"] = f"n_init={plain.n_init}, random_state={plain.random_state}"
-        plain_labels = plain.fit(X, sample_weight=sample_weight).labels_
-    costs = [
-        None if labels is None else clustering_cost(X, labels, sample_weight=sample_weight)
-        for labels in (estimator.labels_, plain_labels)
-    ]
+    if isinstance(plain_labels, str) and plain_labels != "fit":
+        raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
+    codes = _known_codes(sensitive_features, list(estimator.groups_), n_rows, estimator)
+    parameters = {"estimator": type(estimator).__name__} | estimator.get_params(deep=False)
+    costs = None
+    if plain_labels is not None:
+        given = None if isinstance(plain_labels, str) else plain_labels
+        columns = in_fitted_order(estimator, sensitive_features)
+        costs = cost_by_group(
+            estimator, X, sensitive_features=columns, sample_weight=sample_weight,
+            plain_labels=given,
+        )  # fmt: skip
+        parameters["compared with"] = costs.plain
     return RunSummary(
+        title=title or f"{type(estimator).__name__}: {n_rows:,} rows",
         labels=estimator.labels_,
-        group_codes=group_codes,
+        group_codes=codes,
         group_names=list(estimator.groups_),
-        sample_weight=sample_weight,
+        columns=_columns_of(estimator, sensitive_features),
+        sample_weight=None if sample_weight is None else np.asarray(sample_weight),
         counts=estimator.counts_,
         checks=checks_of_estimator(estimator),
         constraint=describe_estimator(estimator),
         features=X,
-        cost=costs[0],
-        plain_cost=costs[1],
-        plain_labels=plain_labels,
-        anchors=getattr(estimator, "anchors_", None),
-        anchor_labels=getattr(estimator, "anchor_labels_", None),
-        anchor_masses=getattr(estimator, "anchor_masses_", None),
-        stability=stability_of(estimator),
-        history=history_of(estimator) if has_history(estimator) else None,
+        feature_names=names,
+        group_costs=costs,
+        robustness=robustness,
+        stability=stability_of(estimator) if stability is None else stability,
         parameters=parameters,
+        timings=dict(timings or {}),
         code=python_of_estimator(estimator, weighted=sample_weight is not None),
+        warnings=warnings,
+        n_rows_left_out=n_rows_left_out,
         converged=bool(getattr(estimator, "converged_", True)),
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
-        **facts,
     )
+
+
+def _columns_of(estimator: Any, sensitive_features: Any) -> list[Any]:
+    """Names of the sensitive columns; none where they have none."""
+    if sensitive_features is None:
+        return []
+    columns = columns_of(in_fitted_order(estimator, sensitive_features))
+    names = [name for name, _ in columns if isinstance(name, str)]
+    return names if len(names) == len(columns) else []
 
 
 def summarise_labels(
@@ -329,6 +369,7 @@ def summarise_labels(
     sample_weight: Weights = None,
     targets: float | FairnessTargets | Sequence[float | FairnessTargets] | None = None,
     attributes: Literal["intersection", "separate"] = "intersection",
+    favourable: Sequence[Any] | None = None,
     title: str = "Audit of given labels",
     missing: Literal["error", "drop"] = "error",
 ) -> RunSummary:
@@ -349,11 +390,13 @@ def summarise_labels(
         the clusters' names. None means the shares of the data, by the report's own thresholds.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns are one attribute or each is one, which requires ``targets``.
+    favourable : sequence, default=None
+        Clusters in which it is good to be, for selection rates; by default each is shown.
     title : str, default="Audit of given labels"
         Heading.
     missing : {"error", "drop"}, default="error"
-        Whether rows whose label is missing (None or NaN) raise an error, or are left out, which
-        the report then states.
+        Whether rows whose label is missing (None or NaN) raise an error, or are left out of the
+        clusters; they then count against the verdict.
 
     Returns
     -------
@@ -373,36 +416,35 @@ def summarise_labels(
             f"sensitive_features has {len(group_codes)} rows, labels has {len(kept)}: every row "
             "needs exactly one group."
         )
+    without = np.bincount(group_codes[~kept], minlength=len(groups))
+    names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     run = RunSummary(
         title=title,
         labels=codes,
         cluster_names=clusters,
         group_codes=group_codes[kept],
         group_names=groups,
+        columns=[name for name in names if isinstance(name, str)],
         sample_weight=None if sample_weight is None else np.asarray(sample_weight)[kept],
+        unassigned=None if kept.all() else without,
         n_rows_left_out=int(np.count_nonzero(~kept)),
-        left_out_reason="without a label",
+        left_out_reason="without a cluster",
+        favourable=favourable is not None,
     )
+    if sample_weight is None:
+        run.selection = rates_of_counts(run.counts, without, groups, clusters, names, favourable)
     if targets is not None:
-        names = None
-        if attributes == "separate":
-            names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
-        run.checks = checks_of_counts(run.counts, run.group_names, targets, names)
+        separate = names if attributes == "separate" else None
+        run.checks = checks_of_counts(
+            run.counts, run.group_names, targets, separate, unassigned=run.unassigned
+        )
         is_tolerance = isinstance(targets, Real)
         run.constraint = describe_constraint(
             "population" if is_tolerance else FairnessTargets(),
             float(targets) if isinstance(targets, Real) else 0.0,
-            names or (),
+            separate or (),
         )
     return run
-
-
-def plain_kmeans(estimator: Any) -> KMeans:
-    """The k-means that a fitted estimator is compared with: as many clusters, and its seed."""
-    seed = getattr(estimator, "random_state", None)
-    seed = seed if isinstance(seed, (int, np.integer)) else 0
-    n_clusters = estimator.n_clusters or len(estimator.counts_)
-    return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed)
 
 
 def _known_codes(
@@ -419,6 +461,11 @@ def _known_codes(
             f"{list(unknown)[:5]}. A report is about the rows of the fit."
         )
     return codes
+
+
+def _checksum(array: np.ndarray) -> str:
+    array = np.ascontiguousarray(array)
+    return f"sha256 {hashlib.sha256(array.tobytes()).hexdigest()}, shape {array.shape}"
 
 
 def _codes(values: Any, name: str, n_codes: int | None = None) -> np.ndarray:
@@ -441,3 +488,8 @@ def _codes(values: Any, name: str, n_codes: int | None = None) -> np.ndarray:
 def _check_length(values: Any, name: str, expected: int) -> None:
     if len(values) != expected:
         raise ValueError(f"{name} has {len(values)} entries, expected {expected}.")
+
+
+def stability_of(estimator: Any) -> np.ndarray | None:
+    """Stability of each cluster, of a consensus; None for other clusterers."""
+    return getattr(getattr(estimator, "clusterer_", estimator), "cluster_stability_", None)

@@ -16,9 +16,9 @@ from fairanchor.groups._attributes import Attributes
 from fairanchor.plotting._names import display_name, quoted_name
 
 SHARES = {
-    "population": "the population's shares in every cluster",
-    "anchors": "the shares of the clustered anchors",
-    "anchors_sized": "the shares of the clustered anchors, fitted to the sizes in the data",
+    "population": "its share of all rows",
+    "anchors": "its share of the anchors of the cluster",
+    "anchors_sized": "its share of the anchors of the cluster, fitted to the sizes in the data",
 }
 
 
@@ -61,7 +61,7 @@ class ConstraintCheck:
         if self.targets is not None:
             excess = np.abs(self.counts - self.targets)
         else:
-            lower, upper = self.bounds.lower * sizes, self.bounds.upper * sizes
+            lower, upper = self.bounds.cell_bounds(sizes[:, 0])
             excess = np.maximum(lower - self.counts, self.counts - upper)
         return np.where(excess > ROUNDING_ERROR * max(1.0, float(sizes.max())), excess, 0.0)
 
@@ -127,7 +127,12 @@ def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
 
 
 def checks_of_counts(
-    counts: np.ndarray, group_names: Sequence[Any], targets: Any, attributes: Any = None
+    counts: np.ndarray,
+    group_names: Sequence[Any],
+    targets: Any,
+    attributes: Any = None,
+    *,
+    unassigned: np.ndarray | None = None,
 ) -> list[ConstraintCheck]:
     """Checks of a table of counts.
 
@@ -140,28 +145,31 @@ def checks_of_counts(
         A list has one for each attribute.
     attributes : list, default=None
         Names of the columns, if each is an attribute by itself; None if their combinations are one.
+    unassigned : ndarray of shape (n_groups,), default=None
+        Rows of each group without a cluster, which belong to the population.
     """
-    tables = [(None, list(group_names), counts)]
+    population = counts.sum(axis=0) + (0 if unassigned is None else unassigned)
+    tables: list[Any] = [(None, list(group_names), counts, population)]
     if attributes is not None:
         parts = Attributes.of_names(attributes, group_names)
-        tables = [
-            (name, list(groups), counts @ np.eye(len(groups), dtype=counts.dtype)[codes])
-            for name, groups, codes in zip(attributes, parts.names, parts.joint.T, strict=True)
-        ]
+        tables = []
+        for name, groups, codes in zip(attributes, parts.names, parts.joint.T, strict=True):
+            of_group = np.eye(len(groups), dtype=counts.dtype)[codes]
+            tables.append((name, list(groups), counts @ of_group, population @ of_group))
     each = list(targets) if isinstance(targets, (list, tuple)) else [targets] * len(tables)
     if len(each) != len(tables):
         raise ValueError(
             f"targets has {len(each)} entries, expected {len(tables)}: one for each attribute."
         )
     checks = []
-    for (name, groups, table), target in zip(tables, each, strict=True):
+    for (name, groups, table, sizes), target in zip(tables, each, strict=True):
         if isinstance(target, Real):
             target = FairnessTargets.proportional(target)
         if not isinstance(target, FairnessTargets):
             raise TypeError(
                 f"targets={target!r} should be a tolerance between 0 and 1, or FairnessTargets."
             )
-        bounds = target.bounds_for(table.sum(axis=0), groups, len(table))
+        bounds = target.bounds_for(sizes, groups, len(table))
         checks.append(ConstraintCheck(name, groups, table, bounds))
     return checks
 
@@ -174,25 +182,32 @@ def describe_estimator(estimator: Any) -> str:
     names = [name for name, _, _ in _tables_of(estimator) if name is not None]
     text = describe_constraint(fairness, getattr(estimator, "tolerance", 0.0), names)
     least = getattr(estimator, "min_cluster_size", None)
-    return text if least is None else f"{text} A cluster has at least {least:g} rows."
+    if least is not None:
+        text += f" A cluster has at least {least:g} rows."
+    listed = fairness if isinstance(fairness, (list, tuple)) else [fairness]
+    errors = max((t.group_errors for t in listed if isinstance(t, FairnessTargets)), default=0)
+    if errors:
+        text += f" The bounds hold even if the groups of up to {errors:,} rows are wrong."
+    return text
 
 
 def describe_constraint(fairness: Any, tolerance: float, attributes: Sequence[Any] = ()) -> str:
     """A constraint on these attributes in one sentence."""
     names = ", ".join(f"“{display_name(name, 60)}”" for name in attributes)
-    separate = f" It holds for {names}, each by itself." if len(attributes) > 1 else ""
+    separate = f" This is asked of {names}, each by itself." if len(attributes) > 1 else ""
     if is_bounds(fairness):
-        return f"The constraint: the given bounds on shares and sizes.{separate}"
+        return f"Each group's share of a cluster, and its size, within given bounds.{separate}"
     if tolerance == 1.0:
-        return "The constraint: none, since a tolerance of 1 allows any share."
-    shares = "the shares of a given table"
+        return "Nothing: a tolerance of 1 allows any share."
+    shares = "its share in a given table"
     if isinstance(fairness, str):
-        shares = SHARES.get(fairness, "the targets of the paper")
+        shares = SHARES.get(fairness, "its target in the paper")
     if tolerance == 0.0:
-        return f"The constraint: {shares}, exactly.{separate}"
+        return f"In every cluster each group's share equals {shares}.{separate}"
     return (
-        f"The constraint: {shares} up to a tolerance of {tolerance:g}, at least "
-        f"{1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times each.{separate}"
+        f"In every cluster each group's share is within a tolerance of {tolerance:g} of {shares}: "
+        f"at least {1 - tolerance:.4g} times and at most {1 / (1 - tolerance):.4g} times as large."
+        f"{separate}"
     )
 
 

@@ -1,6 +1,7 @@
-"""The page: figures and tables of each panel, put into the template.
+"""The page: what each section needs of a run, put into the template.
 
-The sentences are in ``templates/report.html``.
+The sentences, and the figures as inline SVG, are in ``templates/report.html``. ``report_facts`` has
+the same numbers for programs.
 """
 
 from __future__ import annotations
@@ -8,52 +9,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import metadata, resources
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fairanchor import __version__
-from fairanchor._utils._sampling import spread_sample
-from fairanchor.groups._groups import count_cells
-from fairanchor.plotting import (
-    plot_anchors,
-    plot_balance,
-    plot_comparison,
-    plot_composition,
-    plot_convergence,
-    plot_embedding,
-    principal_plane,
+from fairanchor.audit._profiles import typical_rows
+from fairanchor.audit._remarks import group_remarks
+from fairanchor.metrics import breakdown_of_table, worst_relative_balance_of_table
+from fairanchor.plotting._composition import (
+    MAX_CLUSTERS,
+    MAX_GROUPS,
+    Composition,
+    count_text,
+    share_text,
 )
-from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS, Composition, count_text
-from fairanchor.plotting._names import display_lines, display_name, quoted_name
-from fairanchor.plotting._rows import MAX_FEATURES, MAX_POINTS, cluster_profiles, draw_profiles
-from fairanchor.plotting._style import import_matplotlib
+from fairanchor.plotting._names import display_lines, display_name
+from fairanchor.plotting._rows import MAX_FEATURES, cluster_profiles
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._constraints import ConstraintCheck
-from fairanchor.report._figures import Figure, draw
-from fairanchor.report._stability import stability_rows
-from fairanchor.report._verdict import (
-    judge,
-    price_sentence,
-    score_text,
-    share_of_best,
-)
+from fairanchor.report._verdict import judge, score_text
 from fairanchor.tables._wording import counted
 
-# Groups with fewer rows have a share that changes with every row.
-SMALL_GROUP = 20
-# More columns of the figure of profiles are too small in half the page's width.
-WIDEST_BESIDE = 7
 # Smaller differences from the average are not mentioned.
 LEAST_DEVIATION = 0.2
-# Of a longer history the first and last records are shown.
-MAX_RECORDS = 12
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib", "jinja2")
+# Shares of wrong records for which the certificate is stated, and points of its curve.
+WRONG_SHARES = (0.01, 0.05, 0.1)
+CURVE_POINTS = 60
+BREAKDOWN = 0.8
+MOST_TESTS = 24
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "jinja2")
 
 
 @dataclass(frozen=True)
@@ -66,25 +54,51 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Figures and tables of a section; the tables are beside the figures if both are narrow."""
+class Certificate:
+    """What wrong records can do to the relative balance, the labels as they are.
 
-    title: str
-    figures: list[Figure] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    beside: bool = False
+    ``curve`` has pairs of a number of wrong records and the least relative balance, ``stated`` the
+    same for some shares of the rows.
+    """
+
+    breakdown: int | None
+    stated: list[dict[str, float]]
+    curve: list[tuple[int, float]]
+
+    @classmethod
+    def of(cls, counts: np.ndarray, n_errors: int | None = None) -> Certificate:
+        """Of a table of whole rows; ``n_errors`` is one more number to state."""
+        total = int(counts.sum())
+        breakdown = breakdown_of_table(counts, BREAKDOWN)
+        last = min(total, max(int(0.1 * total), 1, int(1.5 * (breakdown or 0))))
+        numbers = np.unique(np.linspace(0, last, CURVE_POINTS).astype(int)).tolist()
+        stated = [(share, int(share * total)) for share in WRONG_SHARES]
+        if n_errors is not None:
+            stated.append((n_errors / total, n_errors))
+        return cls(
+            breakdown,
+            [
+                {"share": share, "n_errors": m, "relative_balance": _worst(counts, m)}
+                for share, m in stated
+            ],
+            [(m, _worst(counts, m)) for m in numbers],
+        )
+
+
+def _worst(counts: np.ndarray, n_errors: int) -> float:
+    return worst_relative_balance_of_table(counts, n_errors)
 
 
 def render_report(run: RunSummary) -> str:
     """Render the report of a run as the text of one HTML file.
 
-    The file is complete: figures are embedded, a policy forbids it to load or run anything, and
+    The file is complete: figures are inline SVG, a policy forbids it to load or run anything, and
     it has a light, a dark and a printed form. The same run gives the same text.
 
     Parameters
     ----------
     run : RunSummary
-        Facts about the clustering. Panels whose facts are missing are left out.
+        Facts about the clustering. What is missing is left out.
 
     Returns
     -------
@@ -94,9 +108,9 @@ def render_report(run: RunSummary) -> str:
     Examples
     --------
     >>> from fairanchor.report import render_report, summarise_labels
-    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
-    >>> html = render_report(run)
-    >>> "<strong>Yes.</strong> The least balanced cluster has a balance of 1.0000" in html
+    >>> groups = ["women", "men", "women", "men"]
+    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=groups)
+    >>> "Every cluster is 50.0% men and 50.0% women, as all rows are." in render_report(run)
     True
     """
     jinja2 = import_libraries()
@@ -112,28 +126,107 @@ def render_report(run: RunSummary) -> str:
         "lines": lambda text: "\n".join(display_lines(text)),
         "score": score_text,
         "count": count_text,
+        "percent": share_text,
+        "change": lambda ratio: f"{ratio - 1:+.1%}",
+        "number": lambda value: f"{value:,.4g}",
     }
     css = (resources.files("fairanchor.report") / "templates" / "report.css").read_text("utf-8")
-    page = Page(run)
-    panels = {key: panel(page) for key, panel in PANELS.items()}
     return environment.get_template("report.html").render(
-        page=page,
+        page=Page(run),
         run=run,
-        composition=page.composition,
+        composition=run.composition,
         verdict=judge(run),
-        price=price_sentence(run),
-        panels={key: panel for key, panel in panels.items() if panel is not None},
         css=css,
         css_hash=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
         counted=counted,
-        share_of_best=share_of_best,
         version=__version__,
     )
 
 
+def report_facts(run: RunSummary) -> dict[str, Any]:
+    """The numbers of a report for programs: what ``report.json`` holds.
+
+    Parameters
+    ----------
+    run : RunSummary
+        Facts about the clustering.
+
+    Returns
+    -------
+    facts : dict
+        By the sections of the report.
+
+    Examples
+    --------
+    >>> from fairanchor.report import report_facts, summarise_labels
+    >>> run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
+    >>> facts = report_facts(run)
+    >>> facts["met"]["answer"], facts["robustness"]["breakdown_errors"]
+    ('Yes', 1)
+    """
+    page, verdict, composition = Page(run), judge(run), run.composition
+    selection = run.selection
+    return {
+        "title": run.title,
+        "date": run.date,
+        "asked": {
+            "constraint": run.constraint,
+            "n_rows": run.n_rows_total,
+            "n_rows_left_out": run.n_rows_left_out,
+            "columns": list(run.columns),
+            "groups": run.group_names,
+            "clusters": run.cluster_names,
+        },
+        "met": {
+            **{key: getattr(verdict, key) for key in ("question", "answer", "level", "sentence")},
+            "details": verdict.details,
+            "counts": run.counts,
+            "relative_balance": composition.relative_balance,
+            "relative_balance_all_rows": run.relative_balance,
+            "balance": composition.balance,
+            "balance_bound": composition.bound,
+            "mnce": composition.mnce,
+            "worst_violation": page.worst_violation,
+            "unassigned": run.unassigned,
+            "ungrouped": run.ungrouped,
+            "impact_ratio": None if selection is None else selection.impact_ratio,
+            "p_value": None if selection is None else selection.p_value,
+            "selection": None if selection is None else selection.records,
+        },
+        "who_pays": None if run.group_costs is None else run.group_costs.records,
+        "clusters": [
+            {
+                "cluster": run.cluster_names[l],
+                "size": run.counts[l].sum(),
+                "differences": None if page.differences is None else page.differences[l],
+                "typical_rows": None if page.typical is None else page.typical[l],
+            }
+            for l in range(run.n_clusters)
+        ],
+        "feature_names": run.feature_names,
+        "robustness": {
+            "breakdown_errors": None if page.certificate is None else page.certificate.breakdown,
+            "certificate": None if page.certificate is None else asdict(page.certificate),
+            "remarks": page.remarks,
+            "check": None if run.robustness is None else vars(run.robustness),
+            "stability": run.stability,
+        },
+        "made": {
+            "fairanchor": __version__,
+            "versions": page.versions,
+            "command": run.command,
+            "code": run.code,
+            "fingerprints": run.fingerprints,
+            "parameters": {name: str(value) for name, value in run.parameters.items()},
+            "seconds": run.timings,
+            "warnings": run.warnings,
+            "converged": run.converged,
+        },
+    }
+
+
 def import_libraries() -> Any:
-    """The package jinja2; an error explains how to install it and matplotlib."""
-    import_matplotlib()
+    """The package jinja2; an error explains how to install it."""
     try:
         import jinja2
     except ImportError as error:
@@ -144,82 +237,220 @@ def import_libraries() -> Any:
 
 
 class Page:
-    """A run with everything that several panels, or the template, need of it."""
+    """A run with everything that the template needs of it."""
 
     max_clusters, max_groups, max_features = MAX_CLUSTERS, MAX_GROUPS, MAX_FEATURES
-    small_group = SMALL_GROUP
 
     def __init__(self, run: RunSummary) -> None:
         self.run = run
         self.composition = run.composition
         self.group_sizes = run.counts.sum(axis=0)[run.counts.sum(axis=0) > 0]
         self.n_clusters = int(np.count_nonzero(run.counts.sum(axis=1)))
-        self.plain_labels, self.moved, self.plain_names = _matched(run)
-        self.plain = None
-        if self.plain_labels is not None:
-            shape = len(self.plain_names), len(run.group_names)
-            table = count_cells(self.plain_labels, run.group_codes, *shape, run.sample_weight)
-            self.plain = Composition(table.astype(float), self.plain_names, run.group_names)
-        self.drawn_rows = np.zeros(0, dtype=np.int64)
-        self.drawn = None
+        self.unit = "rows" if run.sample_weight is None else "weight"
+        self.versions = {"python": platform.python_version(), "fairanchor": __version__} | {
+            name: metadata.version(name) for name in LIBRARIES
+        }
+        self.differences = self.typical = None
         if run.features is not None:
-            self.drawn_rows = spread_sample(len(run.features), MAX_POINTS)
-            self.drawn = run.features[self.drawn_rows]
-
-    @cached_property
-    def plane(self) -> Any:
-        return None if self.run.features is None else principal_plane(self.run.features)
+            shape = run.features, run.labels, run.n_clusters
+            self.differences, self.importance = cluster_profiles(*shape)
+            self.typical = typical_rows(*shape, 3)
 
     @property
-    def worst_violation(self) -> float:
-        return max(check.worst for check in self.run.checks or ())
+    def worst_violation(self) -> float | None:
+        return None if self.run.checks is None else max(check.worst for check in self.run.checks)
 
     @property
-    def has_cost_ratio(self) -> bool:
-        return self.run.cost is not None and bool(self.run.plain_cost)
+    def remarks(self) -> list[str]:
+        return group_remarks(self.run.group_names, self.run.counts.sum(axis=0))
 
     @property
     def has_no_seed(self) -> bool:
         return None in {self.run.parameters.get(name, 0) for name in ("random_state", "seed")}
 
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """Not for weights, which are no records, nor where there is nothing to balance."""
+        if self.run.sample_weight is not None or min(len(self.group_sizes), self.n_clusters) < 2:
+            return None
+        return Certificate.of(self.run.counts, self.run.n_errors)
+
+    # Figures: numbers for the SVG of the template.
+
     @property
-    def n_small_groups(self) -> int:
-        return int(np.count_nonzero(self.group_sizes < SMALL_GROUP))
+    def bars(self) -> list[dict[str, Any]]:
+        """Composition of all rows and of each cluster shown, as parts of a bar of length 100."""
+        folded = self.composition.with_few_groups()
+        lines = [("All rows", folded.table.sum(axis=0))]
+        lines += [
+            (f"Cluster {display_name(folded.clusters[l], 40)}", folded.table[l])
+            for l in self.composition.clusters_to_show()
+        ]
+        return [{"name": name, "size": row.sum(), "parts": _parts(row)} for name, row in lines]
 
+    @property
+    def legend(self) -> list[str]:
+        return [display_name(name, 40) for name in self.composition.with_few_groups().groups]
 
-def _matched(run: RunSummary) -> tuple[Any, float | None, list[Any]]:
-    """Plain labels with the numbers of the overlapping clusters, share of moved rows, names."""
-    if run.plain_labels is None:
-        return None, None, run.cluster_names
-    n_plain = int(run.plain_labels.max()) + 1
-    overlap = count_cells(run.labels, run.plain_labels, run.n_clusters, n_plain)
-    ours, theirs = linear_sum_assignment(overlap, maximize=True)
-    number = np.full(n_plain, -1)
-    number[theirs] = ours
-    unmatched = np.flatnonzero(number < 0)
-    number[unmatched] = run.n_clusters + np.arange(len(unmatched))
-    names = [*run.cluster_names, *[f"plain {i + 1}" for i in range(len(unmatched))]]
-    return number[run.plain_labels], 1.0 - overlap[ours, theirs].sum() / len(run.labels), names
+    @property
+    def costs(self) -> list[dict[str, Any]]:
+        """Who pays: records with the lengths of two bars, at most 100."""
+        records = [] if self.run.group_costs is None else self.run.group_costs.records
+        largest = max([r[c] for r in records for c in ("plain_cost", "fair_cost")], default=0.0)
+        scale = 100.0 / largest if largest > 0 else 0.0
+        return [
+            record | {"plain": scale * record["plain_cost"], "fair": scale * record["fair_cost"]}
+            for record in records
+        ]
 
+    @property
+    def curve(self) -> dict[str, Any]:
+        """The certificate as a line in a box of 320 × 140."""
+        assert self.certificate is not None
+        points = self.certificate.curve
+        last = max(points[-1][0], 1)
+        line = [(round(320 * m / last, 2), round(140 * (1 - value), 2)) for m, value in points]
+        return {
+            "line": " ".join(f"{x:g},{y:g}" for x, y in line),
+            "last": last,
+            "share": last / max(float(self.run.counts.sum()), 1.0),
+        }
 
-# Panels, in the order of the page. None: the facts are missing.
+    # Tables.
 
-
-def _constraint_panel(page: Page) -> Panel | None:
-    checks = page.run.checks
-    if checks is None:
-        return None
-    tables = [_check_table(check, page.run.cluster_names) for check in checks]
-    if len(checks) > 1:
-        header = ["Attribute", "Violation", "Relative balance", "Balance", "Best possible balance"]
+    def counts_table(self) -> Table:
+        """Rows and share of each group by cluster."""
+        composition, folded = self.composition, self.composition.with_few_groups()
+        lines = [("All rows", folded.table.sum(axis=0), composition.bound, "")]
+        closeness, shares = composition.closeness, composition.shares
+        for l in composition.clusters_to_show():
+            worst = closeness[l].argmin()
+            found, wanted = 100 * shares[l, worst], 100 * composition.population[worst]
+            group = display_name(composition.groups[worst], 40)
+            farthest = f"{group}: {found:.3g}% instead of {wanted:.3g}%"
+            name = display_name(composition.clusters[l], 80)
+            lines.append((name, folded.table[l], composition.balances[l], farthest))
         rows = []
-        for check in checks:
-            margin = Composition(check.counts, page.run.cluster_names, check.groups)
-            scores = (margin.relative_balance, margin.balance, margin.bound)
-            name = display_name(check.attribute, 60)
-            rows.append([name, f"{check.worst:,.2f} rows", *map(score_text, scores)])
-        tables.insert(0, Table("Each attribute by itself", header, rows))
-    return Panel("The constraint", [], tables)
+        for name, row, balance, farthest in lines:
+            cells = [f"{count_text(n)} ({share_text(n / row.sum())})" for n in row]
+            rows.append([name, count_text(row.sum()), *cells, score_text(balance), farthest])
+        groups = [display_name(name, 60) for name in folded.groups]
+        header = ["Cluster", "Rows", *groups, "Balance", "Farthest from all rows"]
+        return Table("Rows of each group in each cluster", header, rows)
+
+    def constraint_tables(self) -> list[Table]:
+        """Bounds and actual shares of each attribute."""
+        return [_check_table(check, self.run.cluster_names) for check in self.run.checks or ()]
+
+    def selection_tables(self) -> list[Table]:
+        """Selection rates: each group, if clusters are marked as favourable; else the extremes."""
+        if self.run.selection is None:
+            return []
+        if not self.run.favourable:
+            return [self._extremes()]
+        tables = []
+        for table in self.run.selection.tables:
+            rows = [
+                [
+                    display_name(r["group"], 60),
+                    f"{r['selected']:,} of {r['rows']:,}",
+                    f"{r['rate']:.1%} ({_interval(r['rate_interval'])})",
+                    "–" if r["impact_ratio"] is None else f"{r['impact_ratio']:.3f}",
+                    _interval(r["impact_ratio_interval"], ".3f"),
+                    _flags(r),
+                ]
+                for r in table.records
+            ]
+            header = ["Group", "Selected", "Rate (95 % interval)", "Impact ratio",
+                      "95 % interval", "Remark"]  # fmt: skip
+            clusters = ", ".join(display_name(name, 40) for name in table.clusters)
+            caption = (
+                f"{_attribute(table.attribute)}, cluster {clusters}: p = {table.p_value:.3g} "
+                f"({table.test})"
+            )
+            tables.append(Table(caption, header, rows))
+        return tables
+
+    def _extremes(self) -> Table:
+        """One line per table, the smallest impact ratios first."""
+        assert self.run.selection is not None
+        rows = []
+        for table in sorted(self.run.selection.tables, key=lambda t: t.impact_ratio)[:MOST_TESTS]:
+            known = [r for r in table.records if r["impact_ratio"] is not None]
+            if len(known) < 2:
+                continue
+            low, high = (f(known, key=lambda r: r["rate"]) for f in (min, max))
+            rows.append(
+                [
+                    ", ".join(display_name(name, 40) for name in table.clusters),
+                    _attribute(table.attribute),
+                    f"{display_name(low['group'], 40)}: {low['rate']:.1%}",
+                    f"{display_name(high['group'], 40)}: {high['rate']:.1%}",
+                    f"{table.impact_ratio:.3f}",
+                    f"{table.p_value:.3g}",
+                    _flags(low),
+                ]
+            )
+        header = ["Cluster", "Column", "Lowest rate", "Highest rate", "Impact ratio", "p-value",
+                  "Remark"]  # fmt: skip
+        return Table("Share of each group that is in a cluster", header, rows)
+
+    def profile(self) -> dict[str, Any] | None:
+        """Clusters × features: differences with a class for the colour, and words."""
+        if self.differences is None:
+            return None
+        columns = np.argsort(-self.importance, kind="stable")[:MAX_FEATURES]
+        lines = []
+        for l in self.composition.clusters_to_show():
+            own = self.differences[l]
+            if not np.isfinite(own).all():
+                continue
+            cells = [(f"{v:+.1f}" if abs(v) >= 0.05 else "0.0", _shade(v)) for v in own[columns]]
+            lines.append(
+                {
+                    "name": display_name(self.run.cluster_names[l], 40),
+                    "size": self.run.counts[l].sum(),
+                    "share": self.run.counts[l].sum() / self.run.counts.sum(),
+                    "words": self._words(own),
+                    "typical": ", ".join(map(str, self.typical[l] if self.typical else [])),
+                    "cells": cells,
+                }
+            )
+        names = [display_name(self.run.feature_names[j], 40) for j in columns]
+        return {"features": names, "lines": lines}
+
+    def _words(self, differences: np.ndarray) -> str:
+        texts = [
+            f"{'higher' if differences[j] > 0 else 'lower'} "
+            f"{display_name(self.run.feature_names[j], 60)}"
+            for j in np.argsort(-np.abs(differences), kind="stable")[:3]
+            if abs(differences[j]) >= LEAST_DEVIATION
+        ]
+        return ", ".join(texts) or "close to the average in everything"
+
+    def made_tables(self) -> list[Table]:
+        """What is needed to repeat the run."""
+        seconds = {step: f"{value:.3g}" for step, value in self.run.timings.items()}
+        values = (
+            ("Data", "Checksum", self.run.fingerprints or {}),
+            ("Parameter", "Value", self.run.parameters),
+            ("Program", "Version", self.versions),
+            ("Step", "Seconds", seconds),
+        )
+        return [
+            Table("", [first, second], [[display_name(k), _value(v)] for k, v in items.items()])
+            for first, second, items in values
+            if items
+        ]
+
+
+def _parts(row: np.ndarray) -> list[dict[str, float]]:
+    shares = row / row.sum()
+    starts = np.cumsum(shares) - shares
+    return [
+        {"start": round(100 * float(a), 3), "width": round(100 * float(w), 3), "share": float(w)}
+        for a, w in zip(starts, shares, strict=True)
+    ]
 
 
 def _check_table(check: ConstraintCheck, cluster_names: list[Any]) -> Table:
@@ -244,251 +475,34 @@ def _check_table(check: ConstraintCheck, cluster_names: list[Any]) -> Table:
         )
     name = "" if check.attribute is None else f": {display_name(check.attribute, 60)}"
     groups = [display_name(check.groups[r], 60) for r in chosen]
-    return Table(f"Bounds and actual shares{name}", ["Cluster", "Rows", *groups, "Violation"], rows)
+    header = ["Cluster", "Rows", *groups, "Rows outside"]
+    return Table(f"Bounds and actual shares{name}", header, rows)
 
 
-def _composition_panel(page: Page) -> Panel:
-    figures = [_composition_figure(page.composition, "This clustering")]
-    if page.plain is not None:
-        figures.insert(0, _composition_figure(page.plain, "Plain k-means"))
-    composition, folded = page.composition, page.composition.with_few_groups()
-    closeness, shares = composition.closeness, composition.shares
-    total = folded.table.sum(axis=0)
-    cells = [f"{n / total.sum():.1%} ({count_text(n)})" for n in total]
-    rows = [["All rows", count_text(total.sum()), *cells, score_text(composition.bound), ""]]
-    for l in composition.clusters_to_show():
-        worst = closeness[l].argmin()
-        size = composition.table[l].sum()
-        rows.append(
-            [
-                display_name(composition.clusters[l], 80),
-                count_text(size),
-                *[f"{n / size:.1%} ({count_text(n)})" for n in folded.table[l]],
-                score_text(composition.balances[l]),
-                f"{display_name(composition.groups[worst], 40)}: {shares[l, worst]:.2%} against "
-                f"{composition.population[worst]:.2%}",
-            ]
-        )
-    groups = [display_name(name, 60) for name in folded.groups]
-    header = ["Cluster", "Rows", *groups, "Balance", "Farthest from the population"]
-    table = Table("Rows and share of each group, by cluster", header, rows)
-    return Panel("Composition of the clusters", figures, [table])
+def _attribute(name: Any) -> str:
+    if isinstance(name, tuple):
+        return " × ".join(map(_attribute, name))
+    return "groups" if name is None or isinstance(name, int) else display_name(name, 40)
 
 
-def _composition_figure(composition: Composition, title: str) -> Figure:
-    l, r = composition.worst_cell
-    group = quoted_name("group", composition.groups[r])
-    cluster = quoted_name("cluster", composition.clusters[l])
-    caption = f"{title}: share of each group in each cluster."
-    return draw(
-        plot_composition,
-        composition,
-        caption=caption,
-        alternative=f"{caption} Farthest from the population: {group} is "
-        f"{composition.shares[l, r]:.1%} of {cluster} and {composition.population[r]:.1%} of the "
-        "population.",
-        height=composition.figure_height,
-    )
+def _interval(interval: Any, form: str = ".1%") -> str:
+    return "–" if interval is None else f"{interval[0]:{form}} to {interval[1]:{form}}"
 
 
-def _balance_panel(page: Page) -> Panel:
-    composition = page.composition
-    figure = draw(
-        plot_balance,
-        composition,
-        caption="Balance of each cluster; the worst one is filled.",
-        height=1.3 + 0.3 * len(composition.clusters_to_show()),
-    )
-    rows = [
-        ["Balance", score_text(composition.balance), score_text(composition.bound)],
-        ["Relative balance", score_text(composition.relative_balance), "1"],
-        ["MNCE", score_text(composition.mnce), "1"],
-        ["Farthest cell from exact proportion", f"{composition.deviation:,.2f} rows", "0 to 1 row"],
-    ]
-    if page.run.checks is not None:
-        worst = f"{page.worst_violation:,.2f} rows"
-        rows.append(["Worst violation of the constraint", worst, "0 to 1 row"])
-    table = Table("Measures of fairness", ["Measure", "This clustering", "Best possible"], rows)
-    return Panel("Balance", [figure], [table], beside=True)
+def _flags(record: dict[str, Any]) -> str:
+    flags = {
+        "below four fifths": record["below_four_fifths"],
+        "less than 2 % of the rows": record["small"],
+        "group not known": record["group"] is None,
+    }
+    return ", ".join(text for text, applies in flags.items() if applies)
 
 
-def _price_panel(page: Page) -> Panel | None:
-    run, ours, plain = page.run, page.composition, page.plain
-    if run.plain_labels is None and run.plain_cost is None:
-        return None
-    rows = [
-        [name, "–" if plain is None else score_text(getattr(plain, key)), score_text(value)]
-        for name, key, value in [
-            (f"Balance (at most {score_text(ours.bound)})", "balance", ours.balance),
-            ("Relative balance (at most 1)", "relative_balance", ours.relative_balance),
-            ("MNCE (at most 1)", "mnce", ours.mnce),
-        ]
-    ]
-    rows.append(["Cost", _number(run.plain_cost), _number(run.cost)])
-    figures = []
-    if run.cost is not None and run.plain_cost:
-        rows.append(["Cost, plain k-means = 1", "1.0000", f"{run.cost / run.plain_cost:.4f}"])
-        if plain is not None:
-            methods = [
-                {"name": "plain k-means", "cost": run.plain_cost, "balance": plain.balance},
-                {"name": "this clustering", "cost": run.cost, "balance": ours.balance},
-            ]
-            caption = "Cost against balance; the dashed line is the best possible balance."
-            figures = [
-                draw(plot_comparison, methods, bound=ours.bound, caption=caption, height=3.2)
-            ]
-    header = ["Measure", "Plain k-means", "This clustering"]
-    table = Table("With and without fairness", header, rows)
-    return Panel("The price of fairness", figures, [table], beside=True)
+def _shade(value: float) -> str:
+    """Class of a cell: p for higher, n for lower, 1 to 3; z for about average."""
+    level = min(3, int(1.5 * abs(value) + 0.5))
+    return "z" if level == 0 else f"{'p' if value > 0 else 'n'}{level}"
 
 
-def _profiles_panel(page: Page) -> Panel | None:
-    run = page.run
-    if run.features is None:
-        return None
-    deviations, importance = cluster_profiles(run.features, run.labels, run.n_clusters)
-    shown = np.isin(np.arange(run.n_clusters), page.composition.clusters_to_show())
-    deviations[~shown] = np.nan
-    rows = []
-    for l in np.flatnonzero(np.isfinite(deviations).all(axis=1)):
-        texts = [
-            f"{'higher' if deviations[l, j] > 0 else 'lower'} "
-            f"{display_name(run.feature_names[j], 60)} ({deviations[l, j]:+.1f})"
-            for j in np.argsort(-np.abs(deviations[l]), kind="stable")[:3]
-            if abs(deviations[l, j]) >= LEAST_DEVIATION
-        ]
-        text = ", ".join(texts) or "nothing: close to the average in every feature"
-        rows.append([display_name(run.cluster_names[l]), text])
-    table = Table("What distinguishes a cluster", ["Cluster", "Differs by"], rows)
-    n_columns = min(MAX_FEATURES, len(importance))
-    figure = draw(
-        draw_profiles,
-        deviations,
-        importance,
-        run.feature_names,
-        run.cluster_names,
-        caption="Red is above the average of all rows, blue below.",
-        width=max(4.0, 1.6 + 0.62 * n_columns),
-        height=1.9 + 0.32 * len(rows),
-    )
-    return Panel("Profiles of the clusters", [figure], [table], beside=n_columns <= WIDEST_BESIDE)
-
-
-def _map_panel(page: Page) -> Panel | None:
-    if page.drawn is None:
-        return None
-    labelled = [("Plain k-means", page.plain_labels), ("This clustering", page.run.labels)]
-    figures = [
-        draw(
-            plot_embedding,
-            page.drawn,
-            labels[page.drawn_rows],
-            plane=page.plane,
-            cluster_names=page.plain_names,
-            caption=f"{title}: rows in the plane, with a colour and a number per cluster.",
-            height=4.6,
-        )
-        for title, labels in labelled
-        if labels is not None
-    ]
-    return Panel("The rows on a map", figures)
-
-
-def _convergence_panel(page: Page) -> Panel | None:
-    records = list(page.run.history or [])
-    if not records or ("cost" in records[0] and len(records) == 1):
-        return None
-    if "mass_error" in records[0]:
-        number, measures = "sweep", {"mass_error": "Error, in rows", "objective": "Objective"}
-    else:
-        number, measures = "iteration", {"cost": "Cost"}
-    rows = [
-        [f"{record.get(number, i + 1)}", *[_number(record.get(key)) for key in measures]]
-        for i, record in enumerate(records)
-    ]
-    caption = "Iterations"
-    if len(rows) > MAX_RECORDS:
-        caption = "First and last iterations"
-        rows = rows[: MAX_RECORDS // 2] + rows[-MAX_RECORDS // 2 :]
-    title = next(iter(measures.values()))
-    figure = draw(plot_convergence, records, caption=f"{title}, by {number}.", height=3.0)
-    table = Table(caption, [number.capitalize(), *measures.values()], rows)
-    return Panel("Convergence", [figure], [table], beside=True)
-
-
-def _anchors_panel(page: Page) -> Panel | None:
-    run = page.run
-    labels, masses = run.anchor_labels, run.anchor_masses
-    if run.anchors is None:
-        return None
-    area = "" if masses is None else "; a larger area represents more rows"
-    figure = draw(
-        plot_anchors,
-        run.anchors,
-        labels,
-        masses,
-        X=page.drawn,
-        plane=page.plane,
-        caption=f"Anchors in the plane of the map, coloured by cluster{area}.",
-        height=4.6,
-    )
-    tables = []
-    if labels is not None:
-        rows = []
-        for l in np.unique(labels)[:MAX_CLUSTERS]:
-            mass = [] if masses is None else [count_text(masses[labels == l].sum())]
-            rows.append([display_name(run.cluster_names[l]), f"{(labels == l).sum()}", *mass])
-        header = ["Cluster", "Anchors"] + ([] if masses is None else ["Rows represented"])
-        tables = [Table("Anchors by cluster", header, rows)]
-    return Panel("The anchors", [figure], tables, beside=True)
-
-
-def _stability_panel(page: Page) -> Panel | None:
-    run = page.run
-    if run.stability is None:
-        return None
-    rows = stability_rows(run.stability, [display_name(name) for name in run.cluster_names])
-    header = ["Cluster", "Stability", "Rows below 0.8"]
-    return Panel("Stability of the clusters", [], [Table("Stability by cluster", header, rows)])
-
-
-def _repeat_panel(page: Page) -> Panel:
-    run = page.run
-    running = {"python": platform.python_version(), "fairanchor": __version__}
-    running |= {name: metadata.version(name) for name in LIBRARIES}
-    values: list[tuple[str, str, Mapping[str, Any]]] = [
-        ("Parameters", "Parameter", run.parameters),
-        ("Versions", "Program", running),
-        ("Seconds", "Step", {step: f"{seconds:.3g}" for step, seconds in run.timings.items()}),
-    ]
-    tables = [
-        Table(
-            caption,
-            [first, "Value"],
-            [
-                [display_name(name), "None" if value is None else display_name(value, 400)]
-                for name, value in items.items()
-            ],
-        )
-        for caption, first, items in values
-        if items
-    ]
-    return Panel("How to repeat this run", [], tables)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.6g}"
-
-
-PANELS: dict[str, Callable[[Page], Panel | None]] = {
-    "constraint": _constraint_panel,
-    "composition": _composition_panel,
-    "balance": _balance_panel,
-    "price": _price_panel,
-    "profiles": _profiles_panel,
-    "map": _map_panel,
-    "convergence": _convergence_panel,
-    "anchors": _anchors_panel,
-    "stability": _stability_panel,
-    "repeat": _repeat_panel,
-}
+def _value(value: Any) -> str:
+    return "None" if value is None else display_name(value, 400)

@@ -1,19 +1,26 @@
-"""Whether the clusters mirror the population: the numbers, and one sentence."""
+"""Whether the clusters are what was asked for: one answer, and the sentences that support it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairanchor.plotting._names import quoted_name
-from fairanchor.report._collect import RunSummary
+from fairanchor.plotting._composition import count_text, share_text
+from fairanchor.plotting._names import display_name, quoted_name
 from fairanchor.report._constraints import describe_violation
 from fairanchor.tables._wording import counted
+
+if TYPE_CHECKING:
+    from fairanchor.report._collect import RunSummary
 
 # The report's own thresholds, which it states; neither is a legal one.
 NEARLY = 0.95
 PARTLY = 0.80
+# Shares that differ by less are shown as one number.
+SAME_SHARE = 0.0005
+MOST_GROUPS_IN_A_SENTENCE = 3
 
 
 @dataclass(frozen=True)
@@ -24,57 +31,59 @@ class Verdict:
     level: str
     sentence: str
     details: list[str]
-    question: str = "Do the clusters mirror the population?"
+    question: str = "Does every cluster mirror all rows?"
     legend: str = (
-        "“Yes” and “Nearly” mean that every group's share in every cluster is at least "
-        f"{NEARLY:.0%} of its share in the population, and the other way round; “Only partly”, at "
-        f"least {PARTLY:.0%}. These thresholds are this report's own, not legal ones."
+        "“Yes” means that no count is a whole row away from exact proportion. “Nearly”: each "
+        f"group's share of each cluster is at least {NEARLY:.0%} of its share of all rows, and the "
+        f"other way round. “Only partly”: at least {PARTLY:.0%}. These limits are this report's "
+        "own, not legal ones."
     )
 
 
 def judge(run: RunSummary) -> Verdict:
     """The verdict on a run, from its numbers."""
-    composition = run.composition
     if np.count_nonzero(run.counts.sum(axis=0)) < 2:
-        return Verdict(
-            "No comparison",
-            "neutral",
-            "All rows belong to one group, so there is nothing that clusters could mirror.",
-            [],
-        )
-    balance = (
-        f"a balance of {score_text(composition.balance)}, "
-        f"{share_of_best(composition.balance, composition.bound)} of the best possible: no "
-        f"clustering of these rows can exceed {score_text(composition.bound)}."
-    )
+        sentence = "All rows are of one group, so there is no share that clusters could mirror."
+        return Verdict("Nothing to compare", "neutral", sentence, [])
+    details = _left_out(run)
     if run.checks is None:
-        sentence = f"The least balanced cluster has {balance}"
-        return Verdict(*_answer(run), sentence, _details(run))
-    combinations = " of all combinations" if len(run.checks) > 1 else ""
+        answer, level = _answer(run)
+        details += _details(run)
+        return Verdict(*_of_some(run, answer, level), shares_sentence(run), details)
+    answer, level = _answer_to_constraint(run)
+    details.append(describe_violation(run.checks, run.cluster_names))
     return Verdict(
-        *_answer_to_constraint(run),
-        run.constraint or "",
-        [
-            describe_violation(run.checks, run.cluster_names),
-            f"Against exact proportions{combinations}, for information: the least balanced cluster "
-            f"has {balance}",
-            *_details(run),
-        ],
-        "Do the clusters satisfy the constraint?",
+        *_of_some(run, answer, level),
+        shares_sentence(run),
+        details,
+        "Are the clusters within the bounds that were asked for?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
         "do not always allow more. No measure can tell whether the bounds themselves are fair.",
+    )
+
+
+def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
+    """Rows without a cluster or a group turn a yes into a statement about the others."""
+    if not run.n_rows_left_out or level not in ("good", "fair"):
+        return answer, level
+    return (
+        f"Not for all rows: {run.n_rows_left_out:,} are left out. For the others: {answer}",
+        "fair",
     )
 
 
 def _answer(run: RunSummary) -> tuple[str, str]:
     if not run.converged:
         return "Not converged", "poor"
+    balance = run.relative_balance
     whole_rows = run.sample_weight is None and run.composition.deviation < 1
-    if run.composition.relative_balance >= NEARLY:
+    if run.unassigned is not None or run.ungrouped is not None:
+        whole_rows = False
+    if balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")
     if whole_rows:
-        return "As nearly as whole rows allow", "fair"
-    if run.composition.relative_balance >= PARTLY:
+        return "Yes, as nearly as whole rows allow", "fair"
+    if balance >= PARTLY:
         return "Only partly", "fair"
     return "No", "poor"
 
@@ -83,6 +92,8 @@ def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
     if not run.converged:
         return "Not converged", "poor"
     worst = max(check.worst for check in run.checks or ())
+    if run.ungrouped is not None:  # whichever group these rows are of
+        worst += float(run.ungrouped.max())
     if worst == 0.0:
         return "Yes", "good"
     weights = np.ones(1) if run.sample_weight is None else run.sample_weight
@@ -94,45 +105,103 @@ def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
     return "No", "poor"
 
 
+def shares_sentence(run: RunSummary) -> str:
+    """Shares of people: "every cluster is 33.1 % women, as all rows are"."""
+    composition = run.composition
+    present = np.flatnonzero(composition.table.sum(axis=0) > 0)
+    shares = composition.shares[composition.table.sum(axis=1) > 0]
+    population = composition.population
+    if run.unassigned is not None:
+        totals = run.counts.sum(axis=0) + run.unassigned
+        population = totals / totals.sum()
+    spread = np.abs(shares - population).max(axis=0)
+    if (spread[present] < SAME_SHARE).all():
+        order = present[np.argsort(-population[present], kind="stable")]
+        few = sorted(order[:MOST_GROUPS_IN_A_SENTENCE].tolist())
+        named = _listed([f"{share_text(population[r])} {_group(run, r)}" for r in few])
+        more = "" if len(present) <= MOST_GROUPS_IN_A_SENTENCE else ", and so on"
+        return f"Every cluster is {named}{more}, as all rows are."
+    closeness = composition.closeness.min(axis=0)
+    shown = present[np.argsort(closeness[present], kind="stable")].tolist()
+    if len(present) == 2:  # the larger group is the rest
+        shown = sorted(shown, key=lambda r: population[r])[:1]
+    texts = []
+    for r in shown[:MOST_GROUPS_IN_A_SENTENCE]:
+        low, high = share_text(shares[:, r].min()), share_text(shares[:, r].max())
+        own = low if low == high else f"{low} to {high}"
+        texts.append(
+            f"the share of {_group(run, r)} is {own} in the clusters and "
+            f"{share_text(population[r])} in all rows"
+        )
+    text = "; ".join(texts) + "."
+    return text[0].upper() + text[1:]
+
+
+def _group(run: RunSummary, r: int) -> str:
+    """A group's name in a sentence; one that is a number or a flag needs its column."""
+    name, text = run.group_names[r], display_name(run.group_names[r], 60)
+    if isinstance(name, str) and name.replace(" ", "").isalpha() and len(name) > 1:
+        return text
+    if len(run.columns) == 1:
+        return f"“{display_name(run.columns[0], 40)} = {text}”"
+    return f"“{text}”"
+
+
+def _listed(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _left_out(run: RunSummary) -> list[str]:
+    if not run.n_rows_left_out:
+        return []
+    total = run.n_rows_total + run.n_rows_left_out
+    text = (
+        f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those "
+        f"{display_name(run.left_out_reason)}. They are in no bar and no table below."
+    )
+    if run.unassigned is None and run.ungrouped is None:
+        return [text]
+    for counts, names, kind, lack in (
+        (run.unassigned, run.group_names, "group", "cluster"),
+        (run.ungrouped, run.cluster_names, "cluster", "group"),
+    ):
+        if counts is None or not counts.any():
+            continue
+        sizes = counts + run.counts.sum(axis=0 if kind == "group" else 1)
+        worst = int(np.argmax(np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)))
+        text += (
+            f" {count_text(counts[worst])} of the {count_text(sizes[worst])} rows of "
+            f"{quoted_name(kind, names[worst])} have no {lack}."
+        )
+    return [
+        text,
+        f"Counted against the answer, they leave a relative balance of "
+        f"{score_text(run.relative_balance)}, where 1 is proportional.",
+    ]
+
+
 def _details(run: RunSummary) -> list[str]:
+    if run.unassigned is not None or run.ungrouped is not None:
+        return []  # what is left out is part of what the sentence compares with
     composition = run.composition
     l, r = composition.worst_cell
     group, population = quoted_name("group", run.group_names[r]), composition.population[r]
     if run.sample_weight is not None or composition.deviation >= 1:
         return [
-            f"Farthest from the population: {group} is {composition.shares[l, r]:.1%} of "
-            f"{quoted_name('cluster', run.cluster_names[l])}, but {population:.1%} of all rows."
+            f"Farthest from all rows: {group} is {share_text(composition.shares[l, r])} of "
+            f"{quoted_name('cluster', run.cluster_names[l])}, but {share_text(population)} of all "
+            "rows."
         ]
-    details = ["Every cluster has each group's share of the population, to less than one row."]
+    details = ["Every count is less than one row away from exact proportion."]
     if composition.relative_balance < NEARLY:
         size = counted(int(run.counts[l].sum()), "row")
         details.append(
             f"{quoted_name('Cluster', run.cluster_names[l])} has {size}, too few for the share of "
-            f"{group} ({population:.1%} of all rows) to be met more closely."
+            f"{group} ({share_text(population)} of all rows) to be met more closely."
         )
     return details
-
-
-def price_sentence(run: RunSummary) -> str | None:
-    """What fairness costs, or None if it is not known."""
-    if run.cost is None or not run.plain_cost:
-        return None
-    extra = run.cost / run.plain_cost - 1
-    if abs(extra) < 0.0005:
-        return "Its cost equals that of plain k-means, to within 0.05%."
-    if extra < 0:
-        return (
-            f"Its cost is {-extra:.1%} lower than that of the plain k-means it is compared with: "
-            "both are local searches."
-        )
-    return f"Its cost is {extra:.1%} higher than that of plain k-means: the price of fairness here."
 
 
 def score_text(value: float) -> str:
     """A measure with four decimals; 1.0000 means reached, not nearly so."""
     return f"{value if value >= 1.0 else min(value, 0.9999):.4f}"
-
-
-def share_of_best(part: float, whole: float) -> str:
-    """Percentage of the best possible; 100.0% means reached, not nearly so."""
-    return f"{1.0 if part >= whole else min(part / whole, 0.999):.1%}"

@@ -130,7 +130,10 @@ def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
     else:
         path, title = Path(path), str(path)
         if path.is_dir():
-            raise IsADirectoryError(f"{path} is a directory, expected one file with a table.")
+            raise IsADirectoryError(
+                f"{path} is a directory, expected one file with a table. Only 'fairanchor fit' "
+                "reads directories: name one of the files, or join them."
+            )
         if not path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
         if path.is_file() and path.stat().st_size > 0:

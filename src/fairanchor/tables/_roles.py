@@ -130,8 +130,8 @@ def choose_columns(
     return Roles(tuple(sensitive), tuple(chosen), id_column)
 
 
-def split_names(source: TableSource, items: Iterable[str]) -> list[str]:
-    """Column names from names and comma-separated lists, each once; all must exist.
+def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> list[str]:
+    """Column names from names and comma-separated lists, which must exist and differ.
 
     A name with a comma is taken whole if there is such a column, and so is the empty name, which
     the first column of many files has.
@@ -143,8 +143,10 @@ def split_names(source: TableSource, items: Iterable[str]) -> list[str]:
             continue
         parts = [part for part in item.split(",") if part.strip()]
         names += [part if part in source.columns else part.strip() for part in parts]
-    names = list(dict.fromkeys(names))
-    require_columns(source, names)
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise RequestError(f"The column {quoted(repeated[0])} is named more than once.")
+    require_columns(source, names, advice)
     return names
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, feather, parquet
 
 from fairanchor._utils._files import is_device, replacing, standard_output
@@ -45,10 +46,29 @@ def check_format(path: Any) -> Callable[[pa.Table, Any], None]:
     return WRITERS[suffix]
 
 
+def spreadsheet_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text with an apostrophe before cells that a spreadsheet would run as a formula.
+
+    These begin with =, +, -, @, a tab or a carriage return, and are no numbers. Doing it twice
+    changes nothing.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    is_formula = pc.and_(
+        pc.match_substring_regex(column, r"^[=+\-@\t\r]"),
+        pc.invert(pc.match_substring_regex(column, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")),
+    )
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+
+
 def _write_csv(table: pa.Table, file: Any, delimiter: str = ",") -> None:
+    names = spreadsheet_safe(pa.chunked_array([table.column_names], pa.string())).to_pylist()
+    table = pa.table([spreadsheet_safe(column) for column in table.columns], names)
     header = io.StringIO()
     # pyarrow quotes every name, this only names that need it.
-    quoting.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    quoting.writer(header, delimiter=delimiter, lineterminator="\n").writerow(names)
     file.write(header.getvalue().encode("utf-8"))
     options = csv.WriteOptions(include_header=False, delimiter=delimiter)
     for batch in table.to_batches(max_chunksize=1 << 17):
