@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, maximum_flow
 from scipy.spatial.distance import cdist
@@ -34,19 +34,19 @@ TREE_DEPTH = 30
 
 
 class FairletClustering(FairClusterer):
-    r"""Clustering through fairlets (Chierichetti et al., 2017).
+    """Clustering through fairlets (Chierichetti et al., 2017).
 
     The rows are split into *fairlets*, small sets with enough rows of every group. Each is
     represented by one of its rows, the representatives are clustered, and every row goes where its
     representative goes.
 
-    *Two groups.* Let :math:`x_{ij}` be whole numbers for a row i of one group and a row j of the
-    other. For a balance of p / q the split is ::
+    *Two groups.* Let ``u_ij`` be whole numbers, the units of a row i of one group and a row j of
+    the other. For a balance of p / q the split is ::
 
-        minimise    sum of x_ij ||x_i - x_j|| / p      or the largest ||x_i - x_j|| with x_ij > 0
-        subject to  p <= sum_j x_ij <= q,   p <= sum_i x_ij <= q,   x_ij >= 0
+        minimise    sum of u_ij ||x_i - x_j|| / p   or   the largest ||x_i - x_j|| with u_ij > 0
+        subject to  p <= sum_j u_ij <= q,   p <= sum_i u_ij <= q,   u_ij >= 0
 
-    and the fairlets are the connected components of the pairs with :math:`x_{ij} > 0`. A component
+    and the fairlets are the connected components of the pairs with ``u_ij > 0``. A component
     with a rows of one group and b of the other has p a <= q b and p b <= q a, since both sides sum
     to the same; and every split into sets with a balance of p / q or more has such numbers. With
     p = 1 the components are stars: a hub of either group, and 1 to q rows of the other group
@@ -68,11 +68,11 @@ class FairletClustering(FairClusterer):
     few fairlets, only rows of the smaller group are hubs.
 
     Let f be the number of fairlets. ``method="flow"`` is exact: linear programs on a few nearest
-    pairs, which grow until no other pair has a negative reduced cost. Memory is quadratic
-    (500 × 5,000 rows: 5 s with slack, 15 s where every hub is full). ``"tree"`` takes time and
-    memory near-linear in n. Clustering the representatives costs O(f k) for k-center. For
-    k-median it is a swap search on all of them up to 2,000, beyond that on ``n_init`` random
-    samples of 2,000 (the best medoids so far included), of which the best on all of them is kept.
+    pairs, which grow until no other pair has a negative reduced cost. Memory is quadratic, time
+    a little more (500 × 5,000 rows: 4 s). ``"tree"`` takes time and memory near-linear in n.
+    Clustering the representatives costs O(f k) for k-center. For k-median it is a swap search on
+    all of them up to 2,000, beyond that on ``n_init`` random samples of 2,000 (the best medoids so
+    far included), of which the best on all of them is kept.
 
     Parameters
     ----------
@@ -387,9 +387,12 @@ def _cheapest_units(
     if objective == "kcenter":
         radius = _least_radius(distance, row_load, column_load)
     allowed = distance <= radius
-    used = _nearest(distance, 10) | _sufficient_pairs(allowed, row_load, column_load)
-    used |= _nearest(distance.T, 2 * column_load[1]).T
-    used &= allowed
+    if row_load == column_load == (1, 1):  # a matching
+        rows, columns = linear_sum_assignment(np.where(allowed, distance, np.inf))
+        return rows, columns, np.ones(len(rows), dtype=np.int64)
+    reduced = distance - _rough_prices(np.where(allowed, distance, np.inf), row_load, column_load)
+    used = _lowest(reduced, 5 + row_load[1]) | _lowest(reduced.T, 5 + column_load[1]).T
+    used = (used & allowed) | _sufficient_pairs(allowed, row_load, column_load)
     low, high = np.repeat([row_load, column_load], [n_rows, n_columns], axis=0).T
     while True:
         rows, columns = np.nonzero(used)
@@ -411,20 +414,50 @@ def _cheapest_units(
         )
         prices = result.eqlin.marginals
         reduced = distance - prices[:n_rows, None] - prices[n_rows:]
-        missing = allowed & ~used & (reduced < -1e-9 * distance.max())
+        reduced = np.where(allowed & ~used, reduced, np.inf)
+        missing = reduced < -1e-9 * distance.max()
         if not missing.any():
             units = np.rint(result.x[: len(rows)]).astype(np.int64)
             return rows[units > 0], columns[units > 0], units[units > 0]
-        used |= missing
+        # The prices of a degenerate program are not unique, and exclude more pairs than need be:
+        # only the best are added, at least one of each row that misses some.
+        used |= missing & (_lowest(reduced, 8) | _lowest(reduced.T, 8).T)
 
 
-def _nearest(distance: np.ndarray, n_neighbors: int) -> np.ndarray:
-    """Which columns are among the nearest of each row."""
-    nearest = np.zeros(distance.shape, dtype=bool)
-    n_neighbors = min(n_neighbors, distance.shape[1])
-    columns = np.argpartition(distance, n_neighbors - 1, axis=1)[:, :n_neighbors]
-    np.put_along_axis(nearest, columns, True, axis=1)
-    return nearest
+def _lowest(values: np.ndarray, n_columns: int) -> np.ndarray:
+    """Which columns have the lowest values of each row."""
+    lowest = np.zeros(values.shape, dtype=bool)
+    n_columns = min(n_columns, values.shape[1])
+    columns = np.argpartition(values, n_columns - 1, axis=1)[:, :n_columns]
+    np.put_along_axis(lowest, columns, True, axis=1)
+    return lowest
+
+
+def _rough_prices(
+    distance: np.ndarray, row_load: tuple[int, int], column_load: tuple[int, int]
+) -> np.ndarray:
+    """Sums of the prices of rows and columns, by Sinkhorn iterations with ever smaller noise.
+
+    The units of a pair are ``exp((price of row + price of column - distance) / noise)``, and a
+    price is not 0 only where a load would otherwise be out of its bounds. They tell which pairs
+    the program needs at first.
+    """
+    prices = [np.zeros(length) for length in distance.shape]
+    loads = (row_load, column_load)
+    spread = float(np.mean(distance[np.isfinite(distance)]))
+    for noise in spread * np.array([0.3, 0.1, 0.03, 0.01]):
+        with np.errstate(under="ignore"):
+            units = np.exp((prices[0][:, None] + prices[1] - distance) / noise)
+            neutral = [np.exp(np.clip(-price / noise, -200, 200)) for price in prices]
+            scales = [np.ones(length) for length in distance.shape]
+            for step in range(40):
+                side = step % 2
+                sums = np.maximum((units if side == 0 else units.T) @ scales[1 - side], 1e-90)
+                least, most = loads[side]
+                scales[side] = np.clip(neutral[side], least / sums, most / sums)
+        for price, scale in zip(prices, scales, strict=True):
+            price += noise * np.log(scale)
+    return prices[0][:, None] + prices[1]
 
 
 def _least_radius(
