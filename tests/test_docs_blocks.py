@@ -35,6 +35,7 @@ NOT_RUN = {
     "README.md": 2,
     "docs/fairness.md": 1,
     "docs/large_data.md": 3,
+    "docs/guide/arrow_tables.md": 1,
     "docs/guide/quick_start.md": 1,
     "docs/reproduction.md": 1,
 }
