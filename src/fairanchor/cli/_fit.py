@@ -62,7 +62,7 @@ CERTIFICATES = {
     help="By how much shares may differ: 0 (the default, unless --targets has bounds) asks for "
     "exact shares, 1 for nothing.",
 )
-@shared("targets", "attributes", "sizes", "missing", "delimiter", "labels")
+@shared("targets", "attributes", "min_size", "max_size", "missing", "delimiter", "labels")
 @click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
 @shared("report", "json", "seed", "jobs")
 @engine_options
