@@ -49,11 +49,11 @@ def main(arguments=None):
     parser.add_argument("--peers-up-to", type=float, default=600, help="seconds, by default 600")
     options = parsed(parser, arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    records = [
-        record
-        for n_rows, n_clusters in (QUICK_TABLES if options.quick else TABLES)
-        for record in of_table(n_rows, n_clusters, options)
-    ]
+    records = []
+    for n_rows, n_clusters in QUICK_TABLES if options.quick else TABLES:
+        for record in of_table(n_rows, n_clusters, options):
+            records.append(record)
+            progress(f"{record.get('cpu', record.get('failed'))}")
     report(records)
     settings = {"seeds": options.seeds, "features": N_FEATURES, "sizes": [LEAST, GREATEST]}
     ours = [r for r in records if r["method"] == "FairKMeans" and "failed" not in r]
@@ -119,8 +119,9 @@ def fit_k_means_constrained(X, n_clusters, bounds, seed):
     from k_means_constrained import KMeansConstrained
 
     size_min, size_max = bounds
+    # Its jobs are processes, whose CPU time would not be counted; one start has one job.
     model = KMeansConstrained(
-        n_clusters, size_min=size_min, size_max=size_max, n_init=1, random_state=seed, n_jobs=2
+        n_clusters, size_min=size_min, size_max=size_max, n_init=1, random_state=seed, n_jobs=1
     )
     return model.fit_predict(X)
 

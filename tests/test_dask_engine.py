@@ -27,7 +27,13 @@ import dask.bag
 import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
-from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph
+from fairanchor import (
+    AnchorFairClustering,
+    FairKMeans,
+    FairnessTargets,
+    ReconstructionGraph,
+    SociallyFairKMeans,
+)
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import _chunks, _dask
@@ -186,6 +192,9 @@ OTHER_MODELS = {
     ),
     "fdas": AnchorFairClustering(3, anchors="fdas", n_anchors=60, random_state=0),
     "FairKMeans": FairKMeans(3, random_state=0),
+    "cosine": FairKMeans(3, metric="cosine", random_state=0),
+    "sizes": FairKMeans(3, fairness=FairnessTargets(max_size=700), random_state=0),
+    "SociallyFairKMeans": SociallyFairKMeans(3, n_init=4, random_state=0),
     "FairKMeans from labels": FairKMeans(3, init=np.arange(N_ROWS) % 3, random_state=0),
 }
 

@@ -25,6 +25,7 @@ from fairanchor import (
     FairSpectralClustering,
     OneStageFairSpectralClustering,
     ReconstructionGraph,
+    SociallyFairKMeans,
     VariationalFairClustering,
 )
 from fairanchor.datasets import make_fair_blobs
@@ -48,6 +49,8 @@ LARGE = {
     ),
     "fair k-means": FairKMeans(4, random_state=3),
     "fair k-means with a tolerance": FairKMeans(4, tolerance=0.2, random_state=3),
+    "cosine": FairKMeans(4, metric="cosine", random_state=3),
+    "socially fair": SociallyFairKMeans(4, random_state=3),
 }
 SMALL = {
     "spectral": FairSpectralClustering(4, random_state=3),

@@ -48,6 +48,7 @@ NOT_RUN = {
     "docs/guide/cluster_of_machines.md": 3,
     "docs/guide/installation.md": 1,
     "docs/guide/shares_and_bounds.md": 1,
+    "docs/guide/arrow_tables.md": 1,
     "docs/reproduction.md": 1,
 }
 

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import reduce
 from typing import Any
 
 import click
@@ -56,11 +55,6 @@ def _all_cores(context: click.Context, parameter: click.Parameter, value: int | 
     return -1 if value is None else value
 
 
-def _both(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options that belong together."""
-    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
-
-
 MISSING = ("error", "own-group", "impute", "drop-rows")
 # Options that several commands have.
 SHARED = {
@@ -72,12 +66,10 @@ SHARED = {
     "groups": click.option("--sensitive", multiple=True, metavar="COLUMNS",
                            help="Column, or columns separated by commas: their combinations are "
                            "the groups. Not needed if only sizes are bounded."),
-    "sizes": _both(
-        click.option("--min-size", "--min-cluster-size", "min_cluster_size", metavar="N",
-                     type=click.IntRange(min=1), help="Least number of rows of a cluster."),
-        click.option("--max-size", metavar="N", type=click.IntRange(min=1),
-                     help="Greatest number of rows of a cluster."),
-    ),
+    "min_size": click.option("--min-size", "--min-cluster-size", "min_cluster_size", metavar="N",
+                             type=click.IntRange(min=1), help="Least number of rows of a cluster."),
+    "max_size": click.option("--max-size", metavar="N", type=click.IntRange(min=1),
+                             help="Greatest number of rows of a cluster."),
     "features": click.option("--features", multiple=True, metavar="COLUMNS",
                              help="Columns to cluster by; by default all but the sensitive ones "
                              "and the id."),

@@ -66,7 +66,7 @@ CERTIFICATES = {
 @click.option("--max-share", type=Share(), metavar="SHARE",
               help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "
               "the only constraint; with --tolerance both hold.")  # fmt: skip
-@shared("targets", "attributes", "sizes", "missing", "delimiter", "labels")
+@shared("targets", "attributes", "min_size", "max_size", "missing", "delimiter", "labels")
 @click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
 @shared("report", "json", "seed", "jobs")
 @engine_options
