@@ -125,7 +125,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--evaluations", type=int, default=5, help="of the search, at each point")
+    parser.add_argument("--evaluations", type=int, default=4, help="of the search, at each point")
     parser.add_argument("--page", type=Path, help="page whose table is replaced")
     options = parsed(parser, arguments)
     seeds, n_evaluations = (1, 1) if options.quick else (options.seeds, options.evaluations)
