@@ -82,9 +82,11 @@ class RunSummary:
     n_errors : int, default=None
         A number of wrong records for which the certificate is stated, besides 1, 5 and 10 %.
     robustness : object, default=None
-        Result of a check with wrong records: ``curve`` (list of dict), ``worst`` and ``control``.
-    stability : array-like of shape (n_clusters,), default=None
-        Stability of each cluster between 0 and 1, such as that of a consensus of several runs.
+        Result of fits with wrong records: ``records`` (list of dict, one per point of the curve),
+        ``baseline``, ``worst`` and ``control`` (relative balances).
+    stability : array-like of shape (n_clusters, 2), default=None
+        Of a consensus of several runs: stability of each cluster between 0 and 1, and the share of
+        its rows that are not settled.
     parameters, timings : dict
         What is needed to repeat the run, and seconds by step.
     command, code : str, default=None
@@ -298,8 +300,8 @@ def summarise_run(
         Rows of the table that were not clustered.
     robustness : object, default=None
         Result of a robustness check, for the section on robustness.
-    stability : array-like of shape (n_clusters,), default=None
-        Stability of each cluster between 0 and 1, for the same section.
+    stability : array-like of shape (n_clusters, 2), default=None
+        Stability of each cluster and share of its rows that are not settled, for the same section.
 
     Returns
     -------

@@ -70,7 +70,8 @@ class Certificate:
         """Of a table of whole rows; ``n_errors`` is one more number to state."""
         total = int(counts.sum())
         breakdown = breakdown_of_table(counts, BREAKDOWN)
-        last = min(total, max(int(0.1 * total), 1, int(1.5 * (breakdown or 0))))
+        # As far as the curve falls, or 10 % of the rows if it never ends at 0.
+        last = max(breakdown_of_table(counts, 1e-9) or total // 10, 1)
         numbers = np.unique(np.linspace(0, last, CURVE_POINTS).astype(int)).tolist()
         stated = [(share, int(share * total)) for share in WRONG_SHARES]
         if n_errors is not None:
@@ -208,7 +209,7 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
             "breakdown_errors": None if page.certificate is None else page.certificate.breakdown,
             "certificate": None if page.certificate is None else asdict(page.certificate),
             "remarks": page.remarks,
-            "check": None if run.robustness is None else vars(run.robustness),
+            "check": page.check,
             "stability": run.stability,
         },
         "made": {
@@ -263,6 +264,13 @@ class Page:
     @property
     def remarks(self) -> list[str]:
         return group_remarks(self.run.group_names, self.run.counts.sum(axis=0))
+
+    @property
+    def check(self) -> dict[str, Any] | None:
+        """Result of fits with wrong records, if there is one."""
+        names = ("baseline", "worst", "control", "records")
+        result = self.run.robustness
+        return None if result is None else {name: getattr(result, name) for name in names}
 
     @property
     def has_no_seed(self) -> bool:
