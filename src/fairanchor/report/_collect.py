@@ -417,7 +417,9 @@ def summarise_labels(
             f"sensitive_features has {len(group_codes)} rows, labels has {len(kept)}: every row "
             "needs exactly one group."
         )
-    without = np.bincount(group_codes[~kept], minlength=len(groups))
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    left_out = None if weights is None else weights[~kept]
+    without = np.bincount(group_codes[~kept], weights=left_out, minlength=len(groups))
     names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     run = RunSummary(
         title=title,
@@ -426,13 +428,13 @@ def summarise_labels(
         group_codes=group_codes[kept],
         group_names=groups,
         columns=[name for name in names if isinstance(name, str)],
-        sample_weight=None if sample_weight is None else np.asarray(sample_weight)[kept],
+        sample_weight=None if weights is None else weights[kept],
         unassigned=None if kept.all() else without,
         n_rows_left_out=int(np.count_nonzero(~kept)),
         left_out_reason="without a cluster",
         favourable=favourable is not None,
     )
-    if sample_weight is None:
+    if weights is None:
         run.selection = rates_of_counts(run.counts, without, groups, clusters, names, favourable)
     if targets is not None:
         separate = names if attributes == "separate" else None

@@ -20,7 +20,7 @@ NEARLY = 0.95
 PARTLY = 0.80
 # Shares that differ by less are shown as one number.
 SAME_SHARE = 0.0005
-MOST_GROUPS_IN_A_SENTENCE = 3
+MOST_GROUPS_IN_A_SENTENCE = 4
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,15 @@ def shares_sentence(run: RunSummary) -> str:
         order = present[np.argsort(-population[present], kind="stable")]
         few = sorted(order[:MOST_GROUPS_IN_A_SENTENCE].tolist())
         named = _listed([f"{share_text(population[r])} {_group(run, r)}" for r in few])
-        more = "" if len(present) <= MOST_GROUPS_IN_A_SENTENCE else ", and so on"
-        return f"Every cluster is {named}{more}, as all rows are."
+        rest = len(present) - len(few)
+        more = f"; the same holds for {counted(rest, 'other group')}" if rest else ""
+        return f"Every cluster is {named}, as all rows are{more}."
     closeness = composition.closeness.min(axis=0)
     shown = present[np.argsort(closeness[present], kind="stable")].tolist()
     if len(present) == 2:  # the larger group is the rest
         shown = sorted(shown, key=lambda r: population[r])[:1]
     texts = []
-    for r in shown[:MOST_GROUPS_IN_A_SENTENCE]:
+    for r in shown[:3]:
         low, high = share_text(shares[:, r].min()), share_text(shares[:, r].max())
         own = low if low == high else f"{low} to {high}"
         texts.append(
@@ -163,7 +164,7 @@ def _left_out(run: RunSummary) -> list[str]:
     total = run.n_rows_total + run.n_rows_left_out
     text = (
         f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those "
-        f"{display_name(run.left_out_reason)}. They are in no bar and no table below."
+        f"{display_name(run.left_out_reason)}."
     )
     if run.unassigned is None and run.ungrouped is None:
         return [text]
