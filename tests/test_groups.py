@@ -403,3 +403,11 @@ def test_nulls_of_a_dictionary_column_of_arrow_are_missing():
         assert groups.sizes.tolist() == [4, 4, 4]
         with pytest.raises(ValueError, match="4 missing values"):
             check_groups(values, 12, missing="error")
+
+
+def test_whole_numbers_beside_missing_values_keep_their_names():
+    groups = check_groups(np.array([1.0, 2.0, np.nan, 2.0]), 4, missing="own_group")
+    assert groups.public_names.tolist() == [1, 2, None]
+    assert [type(name) for name in groups.public_names[:2]] == [int, int]
+    fractions = check_groups(np.array([1.0, 2.5, np.nan]), 3, missing="own_group")
+    assert fractions.public_names.tolist() == [1.0, 2.5, None]

@@ -18,7 +18,7 @@ def test_links_of_the_page_lead_to_files(page):
         assert "://" in link or made_by_the_build or (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("module", ["", "metrics", "plotting", "datasets", "report"])
+@pytest.mark.parametrize("module", ["", "audit", "metrics", "plotting", "datasets", "report"])
 def test_the_reference_lists_every_public_name(module):
     text = (ROOT / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
     place = f"fairanchor.{module}" if module else "fairanchor"

@@ -355,7 +355,7 @@ def clusters_path_of(costs, plain):
     return FairnessPath(
         [
             {"n_clusters": k, "tolerance": 0.1, "cost": own, "plain_cost": least,
-             "smallest_cell": 100 // k, "balance": 1 / k}
+             "smallest_cell": 100 // k, "balance": 1 / k, "silhouette": 0.5}
             for k, (own, least) in enumerate(zip(costs, plain, strict=True), start=2)
         ],
         [],
@@ -368,7 +368,7 @@ def test_costs_over_clusters_are_relative_to_the_fewest_without_limits():
     np.testing.assert_allclose(fair.get_ydata(), [1.5, 0.75])
     np.testing.assert_allclose(plain.get_ydata(), [1.0, 0.7])
     assert [text.get_text() for text in ax.get_xticklabels()] == [
-        "2\n50\n0.50", "3\n33\n0.33",
+        "2\n50\n0.50\n0.50", "3\n33\n0.33\n0.50",
     ]  # fmt: skip
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "tolerance 0.1",

@@ -94,6 +94,7 @@ def test_rows_without_a_cluster_count_against_the_verdict(incomplete, run, folde
     # 100 of 600 rows in the clusters are of b, which is half of all.
     assert found["relative_balance_all_rows"] == pytest.approx(1 / 3)
     assert found["answer"] == "No"
+    assert found["breakdown_errors"] == 0
     assert "400 of the 500 rows of group “b” have no cluster" in run(*audit).stdout
     run(*audit, "--tolerance", 0, "--report", "r.html", code=3)
     assert "<strong>No.</strong>" in (folder / "r.html").read_text()

@@ -154,15 +154,14 @@ def test_cautions_parameters_and_versions_are_there(page, fair_run):
 
 def test_results_of_other_checks_have_their_place():
     run = summarise_labels([0, 0, 1, 1], sensitive_features=["a", "b", "a", "b"])
-    run.robustness = SimpleNamespace(
-        curve=[{"errors": 0.0, "balance": 1.0}, {"errors": 0.1, "balance": 0.75}],
-        worst=0.5,
-        control=1.0,
-    )
-    run.stability = [0.9, 0.25]
+    point = {"n_rewritten": 2, "share": 0.5, "worst": 0.25, "median": 0.75, "control": 0.875}
+    run.robustness = SimpleNamespace(records=[point], baseline=1.0, worst=0.25, control=0.875)
+    run.stability = np.array([[0.9, 0.0], [0.625, 0.25]])
     words = Page(render_report(run)).words
-    assert "Worst case: 0.5" in words
-    assert "Cluster 1: 25.0%" in words
+    assert "0.2500 in the worst case that was found" in words
+    assert "2 (50.0%) 0.2500 0.7500 0.8750" in words
+    assert "Cluster 1: 0.625; 25.0% of its rows are below 0.8" in words
+    assert report_facts(run)["robustness"]["check"]["records"] == [point]
 
 
 def test_favourable_clusters_have_rates_with_intervals():

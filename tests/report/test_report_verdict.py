@@ -135,6 +135,14 @@ def test_the_balance_with_incomplete_rows_is_a_lower_bound_for_every_completion(
         assert run.relative_balance <= relative_balance_of_table(complete) + 1e-9
 
 
+def test_rows_without_a_cluster_are_part_of_all_rows_on_the_page():
+    run = run_of([[50, 10], [50, 10]], unassigned=[0, 80], n_rows_left_out=80)
+    page = render_report(run)
+    assert "200 rows, 120 of them in 2 clusters" in page
+    assert "No cluster: g0 0.0%, g1 100.0%" in page
+    assert "All rows: g0 50.0%, g1 50.0%" in page
+
+
 def test_a_fair_an_unfair_and_an_empty_cluster_are_reported_as_what_they_are():
     fair, unfair = [[30, 60], [0, 0], [10, 20]], [[30, 0], [0, 0], [10, 80]]
     for table, answer in ((fair, "Yes"), (unfair, "No")):

@@ -1,5 +1,6 @@
 """Who pays for fairness: costs of each group with and without the constraint."""
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from fairanchor.cluster import FairKMeans
 from fairanchor.cluster._base import check_rows
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import count_cells, encode_names
 from fairanchor.plotting._composition import fitted
 from fairanchor.rows._sums import label_sums
@@ -98,7 +100,10 @@ def cost_by_group(
     described = "the given labels"
     if plain_labels is None:
         plain = unconstrained(estimator)
-        plain.fit(X, sensitive_features=sensitive_features, sample_weight=weights)
+        with warnings.catch_warnings():
+            # What a warning states about groups was stated by the fit, and is not asked for here.
+            warnings.simplefilter("ignore", FairnessWarning)
+            plain.fit(X, sensitive_features=sensitive_features, sample_weight=weights)
         plain_labels = plain.labels_
         described = f"{type(plain).__name__} with tolerance 1: no constraint on groups"
     plain_labels = match_labels(labels, np.unique(plain_labels, return_inverse=True)[1])

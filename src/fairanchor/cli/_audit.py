@@ -287,9 +287,10 @@ def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> N
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
     import numpy as np
 
-    texts = [_text(column).to_pylist() for column in (left, right)]
-    if texts[0] == texts[1]:
+    left, right = _text(left).combine_chunks(), _text(right).combine_chunks()
+    if left.equals(right):
         return
+    texts = [left.to_pylist(), right.to_pylist()]
     differ = np.array([a != b for a, b in zip(*texts, strict=True)])
     try:  # 1 and 1.0 are the same number
         values = [np.array([float(t) for t in text]) for text in texts]
@@ -439,7 +440,7 @@ def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
     from fairanchor.report._verdict import judge
 
     counts, verdict = rows.counts, judge(report)
-    certificate = Certificate.of(counts, report.n_errors)
+    certificate = Certificate.of(report)
     totals = counts.sum(axis=0) + rows.unassigned
     summary = {
         "command": "audit",
@@ -490,12 +491,17 @@ def _worst_cell(report: Any) -> dict[str, Any]:
 
 
 def _lines(summary: dict[str, Any], rows: _Rows, report: Any) -> list[str]:
+    import numpy as np
+
     from fairanchor.report._constraints import describe_violation
     from fairanchor.report._verdict import judge
 
     cell, verdict = summary["worst_cell"], judge(report)
+    counts, clusters = rows.counts, rows.clusters
+    if rows.unassigned.any():
+        counts, clusters = np.vstack([counts, rows.unassigned]), [*clusters, "no cluster"]
     lines = [
-        *composition_lines(rows.counts, rows.groups, rows.clusters),
+        *composition_lines(counts, rows.groups, clusters),
         "",
         f"{verdict.question} {verdict.answer}. {verdict.sentence}",
         *(verdict.details if rows.n_without else ()),

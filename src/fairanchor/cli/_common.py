@@ -151,8 +151,9 @@ def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = 
     if table == "-" and sys.stdout is None:
         raise click.UsageError("Standard output is closed: name a file with -o.")
     outputs = [path for path in (table, *files) if path not in (None, "-")]
-    if options.get("report") not in (None, "-") and not is_device(options["report"]):
-        outputs.append(str(json_beside(options["report"])))
+    report = options.get("report")
+    if report is not None and report.lower().endswith((".html", ".htm")):
+        outputs.append(str(json_beside(report)))
     # Files are compared by their real paths; a device takes any number of outputs.
     targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
     for path in outputs:
@@ -163,8 +164,8 @@ def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = 
             raise click.UsageError(f"{source} is an input: an output must have another name.")
     for path in outputs:
         check_output(path, force=options["force"])
-    if options.get("report") is not None:
-        check_report(options["report"])
+    if report is not None:
+        check_report(report)
 
 
 def check_report(path: str) -> None:

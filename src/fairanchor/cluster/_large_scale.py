@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._utils._scaling import power_of_two_scale
+from fairanchor._utils._shared_state import with_one_blas_thread
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
 from fairanchor._utils._typing import Path, Table, Weights
 from fairanchor.assignment._engine import assign, with_known_costs
@@ -177,6 +178,7 @@ class LargeScaleClusterer(FairClusterer):
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
 
+    @with_one_blas_thread
     def predict_batch(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
         """Label a whole batch so that every cluster mirrors the batch's own population.
 

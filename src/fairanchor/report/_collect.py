@@ -32,6 +32,7 @@ from fairanchor.report._constraints import (
     describe_estimator,
 )
 from fairanchor.report._repeat import python_of_estimator
+from fairanchor.report._stability import stability_of
 from fairanchor.report._verdict import judge
 
 
@@ -82,9 +83,11 @@ class RunSummary:
     n_errors : int, default=None
         A number of wrong records for which the certificate is stated, besides 1, 5 and 10 %.
     robustness : object, default=None
-        Result of a check with wrong records: ``curve`` (list of dict), ``worst`` and ``control``.
-    stability : array-like of shape (n_clusters,), default=None
-        Stability of each cluster between 0 and 1, such as that of a consensus of several runs.
+        Result of fits with wrong records: ``records`` (list of dict, one per point of the curve),
+        ``baseline``, ``worst`` and ``control`` (relative balances).
+    stability : array-like of shape (n_clusters, 2), default=None
+        Of a consensus of several runs: stability of each cluster between 0 and 1, and the share of
+        its rows that are not settled.
     parameters, timings : dict
         What is needed to repeat the run, and seconds by step.
     command, code : str, default=None
@@ -298,9 +301,9 @@ def summarise_run(
         Rows of the table that were not clustered.
     robustness : object, default=None
         Result of a robustness check, for the section on robustness.
-    stability : array-like of shape (n_clusters,), default=None
-        Stability of each cluster between 0 and 1, for the same section; by default that of
-        `ConsensusClustering`, alone or as the clusterer of the framework.
+    stability : array-like of shape (n_clusters, 2), default=None
+        Stability of each cluster and share of its rows that are not settled, for the same section;
+        by default those of `ConsensusClustering`, alone or as the clusterer of the framework.
 
     Returns
     -------
@@ -416,7 +419,9 @@ def summarise_labels(
             f"sensitive_features has {len(group_codes)} rows, labels has {len(kept)}: every row "
             "needs exactly one group."
         )
-    without = np.bincount(group_codes[~kept], minlength=len(groups))
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    left_out = None if weights is None else weights[~kept]
+    without = np.bincount(group_codes[~kept], weights=left_out, minlength=len(groups))
     names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     run = RunSummary(
         title=title,
@@ -425,13 +430,13 @@ def summarise_labels(
         group_codes=group_codes[kept],
         group_names=groups,
         columns=[name for name in names if isinstance(name, str)],
-        sample_weight=None if sample_weight is None else np.asarray(sample_weight)[kept],
+        sample_weight=None if weights is None else weights[kept],
         unassigned=None if kept.all() else without,
         n_rows_left_out=int(np.count_nonzero(~kept)),
         left_out_reason="without a cluster",
         favourable=favourable is not None,
     )
-    if sample_weight is None:
+    if weights is None:
         run.selection = rates_of_counts(run.counts, without, groups, clusters, names, favourable)
     if targets is not None:
         separate = names if attributes == "separate" else None
@@ -488,8 +493,3 @@ def _codes(values: Any, name: str, n_codes: int | None = None) -> np.ndarray:
 def _check_length(values: Any, name: str, expected: int) -> None:
     if len(values) != expected:
         raise ValueError(f"{name} has {len(values)} entries, expected {expected}.")
-
-
-def stability_of(estimator: Any) -> np.ndarray | None:
-    """Stability of each cluster, of a consensus; None for other clusterers."""
-    return getattr(getattr(estimator, "clusterer_", estimator), "cluster_stability_", None)

@@ -66,11 +66,13 @@ class Certificate:
     curve: list[tuple[int, float]]
 
     @classmethod
-    def of(cls, counts: np.ndarray, n_errors: int | None = None) -> Certificate:
-        """Of a table of whole rows; ``n_errors`` is one more number to state."""
-        total = int(counts.sum())
-        breakdown = breakdown_of_table(counts, BREAKDOWN)
-        last = min(total, max(int(0.1 * total), 1, int(1.5 * (breakdown or 0))))
+    def of(cls, run: RunSummary) -> Certificate:
+        """Of the rows with a cluster and a group; others may be below the threshold already."""
+        counts, n_errors, total = run.counts, run.n_errors, int(run.counts.sum())
+        is_below = run.relative_balance < BREAKDOWN
+        breakdown = 0 if is_below else breakdown_of_table(counts, BREAKDOWN)
+        # As far as the curve falls, or 10 % of the rows if it never ends at 0.
+        last = max(breakdown_of_table(counts, 1e-9) or total // 10, 1)
         numbers = np.unique(np.linspace(0, last, CURVE_POINTS).astype(int)).tolist()
         stated = [(share, int(share * total)) for share in WRONG_SHARES]
         if n_errors is not None:
@@ -208,7 +210,7 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
             "breakdown_errors": None if page.certificate is None else page.certificate.breakdown,
             "certificate": None if page.certificate is None else asdict(page.certificate),
             "remarks": page.remarks,
-            "check": None if run.robustness is None else vars(run.robustness),
+            "check": page.check,
             "stability": run.stability,
         },
         "made": {
@@ -244,6 +246,12 @@ class Page:
     def __init__(self, run: RunSummary) -> None:
         self.run = run
         self.composition = run.composition
+        # Rows without a cluster are rows like all others: a bar of their own, and part of "all".
+        self.n_unassigned = 0 if run.unassigned is None else int(run.unassigned.sum())
+        self.everyone = self.composition
+        if run.unassigned is not None and self.n_unassigned:
+            table = np.vstack([run.counts, run.unassigned])
+            self.everyone = Composition(table, [*run.cluster_names, None], run.group_names)
         self.group_sizes = run.counts.sum(axis=0)[run.counts.sum(axis=0) > 0]
         self.n_clusters = int(np.count_nonzero(run.counts.sum(axis=1)))
         self.unit = "rows" if run.sample_weight is None else "weight"
@@ -265,6 +273,13 @@ class Page:
         return group_remarks(self.run.group_names, self.run.counts.sum(axis=0))
 
     @property
+    def check(self) -> dict[str, Any] | None:
+        """Result of fits with wrong records, if there is one."""
+        names = ("baseline", "worst", "control", "records")
+        result = self.run.robustness
+        return None if result is None else {name: getattr(result, name) for name in names}
+
+    @property
     def has_no_seed(self) -> bool:
         return None in {self.run.parameters.get(name, 0) for name in ("random_state", "seed")}
 
@@ -273,24 +288,26 @@ class Page:
         """Not for weights, which are no records, nor where there is nothing to balance."""
         if self.run.sample_weight is not None or min(len(self.group_sizes), self.n_clusters) < 2:
             return None
-        return Certificate.of(self.run.counts, self.run.n_errors)
+        return Certificate.of(self.run)
 
     # Figures: numbers for the SVG of the template.
 
     @property
     def bars(self) -> list[dict[str, Any]]:
         """Composition of all rows and of each cluster shown, as parts of a bar of length 100."""
-        folded = self.composition.with_few_groups()
+        folded = self.everyone.with_few_groups()
         lines = [("All rows", folded.table.sum(axis=0))]
         lines += [
             (f"Cluster {display_name(folded.clusters[l], 40)}", folded.table[l])
             for l in self.composition.clusters_to_show()
         ]
+        if self.n_unassigned:
+            lines.append(("No cluster", folded.table[-1]))
         return [{"name": name, "size": row.sum(), "parts": _parts(row)} for name, row in lines]
 
     @property
     def legend(self) -> list[str]:
-        return [display_name(name, 40) for name in self.composition.with_few_groups().groups]
+        return [display_name(name, 40) for name in self.everyone.with_few_groups().groups]
 
     @property
     def costs(self) -> list[dict[str, Any]]:
@@ -320,16 +337,19 @@ class Page:
 
     def counts_table(self) -> Table:
         """Rows and share of each group by cluster."""
-        composition, folded = self.composition, self.composition.with_few_groups()
-        lines = [("All rows", folded.table.sum(axis=0), composition.bound, "")]
-        closeness, shares = composition.closeness, composition.shares
+        composition, everyone = self.composition, self.everyone
+        folded = everyone.with_few_groups()
+        lines = [("All rows", folded.table.sum(axis=0), everyone.bound, "")]
+        closeness, shares = everyone.closeness, everyone.shares
         for l in composition.clusters_to_show():
             worst = closeness[l].argmin()
-            found, wanted = 100 * shares[l, worst], 100 * composition.population[worst]
+            found, wanted = 100 * shares[l, worst], 100 * everyone.population[worst]
             group = display_name(composition.groups[worst], 40)
             farthest = f"{group}: {found:.3g}% instead of {wanted:.3g}%"
             name = display_name(composition.clusters[l], 80)
             lines.append((name, folded.table[l], composition.balances[l], farthest))
+        if self.n_unassigned:
+            lines.append(("No cluster", folded.table[-1], everyone.balances[-1], ""))
         rows = []
         for name, row, balance, farthest in lines:
             cells = [f"{count_text(n)} ({share_text(n / row.sum())})" for n in row]

@@ -20,7 +20,7 @@ NEARLY = 0.95
 PARTLY = 0.80
 # Shares that differ by less are shown as one number.
 SAME_SHARE = 0.0005
-MOST_GROUPS_IN_A_SENTENCE = 3
+MOST_GROUPS_IN_A_SENTENCE = 4
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,7 @@ def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
 def _answer(run: RunSummary) -> tuple[str, str]:
     if not run.converged:
         return "Not converged", "poor"
-    balance = run.relative_balance
-    whole_rows = run.sample_weight is None and run.composition.deviation < 1
-    if run.unassigned is not None or run.ungrouped is not None:
-        whole_rows = False
+    balance, whole_rows = run.relative_balance, _is_exact(run)
     if balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")
     if whole_rows:
@@ -86,6 +83,12 @@ def _answer(run: RunSummary) -> tuple[str, str]:
     if balance >= PARTLY:
         return "Only partly", "fair"
     return "No", "poor"
+
+
+def _is_exact(run: RunSummary) -> bool:
+    """Whether no count is a whole row away from exact proportion, and no row is incomplete."""
+    is_complete = run.unassigned is None and run.ungrouped is None
+    return is_complete and run.sample_weight is None and run.composition.deviation < 1
 
 
 def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
@@ -114,19 +117,21 @@ def shares_sentence(run: RunSummary) -> str:
     if run.unassigned is not None:
         totals = run.counts.sum(axis=0) + run.unassigned
         population = totals / totals.sum()
-    spread = np.abs(shares - population).max(axis=0)
-    if (spread[present] < SAME_SHARE).all():
+    # Exact counts, or shares that would be printed alike.
+    is_same = np.abs(shares - population)[:, present].max() < SAME_SHARE
+    if is_same or (_is_exact(run) and composition.relative_balance >= NEARLY):
         order = present[np.argsort(-population[present], kind="stable")]
         few = sorted(order[:MOST_GROUPS_IN_A_SENTENCE].tolist())
         named = _listed([f"{share_text(population[r])} {_group(run, r)}" for r in few])
-        more = "" if len(present) <= MOST_GROUPS_IN_A_SENTENCE else ", and so on"
-        return f"Every cluster is {named}{more}, as all rows are."
+        rest = len(present) - len(few)
+        more = f"; the same holds for {counted(rest, 'other group')}" if rest else ""
+        return f"Every cluster is {named}, as all rows are{more}."
     closeness = composition.closeness.min(axis=0)
     shown = present[np.argsort(closeness[present], kind="stable")].tolist()
     if len(present) == 2:  # the larger group is the rest
         shown = sorted(shown, key=lambda r: population[r])[:1]
     texts = []
-    for r in shown[:MOST_GROUPS_IN_A_SENTENCE]:
+    for r in shown[:3]:
         low, high = share_text(shares[:, r].min()), share_text(shares[:, r].max())
         own = low if low == high else f"{low} to {high}"
         texts.append(
@@ -142,8 +147,10 @@ def _group(run: RunSummary, r: int) -> str:
     name, text = run.group_names[r], display_name(run.group_names[r], 60)
     if isinstance(name, str) and name.replace(" ", "").isalpha() and len(name) > 1:
         return text
-    if len(run.columns) == 1:
-        return f"“{display_name(run.columns[0], 40)} = {text}”"
+    parts = name if isinstance(name, tuple) else (name,)
+    if len(run.columns) == len(parts) and not all(str(part).isalpha() for part in parts):
+        pairs = zip(run.columns, parts, strict=True)
+        return f"“{', '.join(f'{display_name(c, 40)} = {display_name(p, 40)}' for c, p in pairs)}”"
     return f"“{text}”"
 
 
@@ -157,7 +164,7 @@ def _left_out(run: RunSummary) -> list[str]:
     total = run.n_rows_total + run.n_rows_left_out
     text = (
         f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those "
-        f"{display_name(run.left_out_reason)}. They are in no bar and no table below."
+        f"{display_name(run.left_out_reason)}."
     )
     if run.unassigned is None and run.ungrouped is None:
         return [text]
