@@ -184,6 +184,15 @@ def test_every_fairlet_has_the_balance_p_over_q(seed, method, objective, ratio):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_equal_rows_are_split(method, objective):
+    model = FairletClustering(2, method=method, objective=objective, random_state=0)
+    model.fit(np.ones((15, 2)), sensitive_features=np.arange(15) % 3 == 0)
+    assert model.decomposition_cost_ == 0
+    assert balance_in_rows(model.labels_, np.arange(15) % 3 == 0) >= 0.5
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_groups_too_small_for_every_cluster_join_the_others(method):
     rng = np.random.default_rng(0)
     group = rng.permutation(np.repeat([*"abcde"], [200, 60, 30, 3, 1]))

@@ -164,7 +164,10 @@ class VariationalFairClustering(FairClusterer):
     >>> X = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [0, 9], [1, 9], [0, 10], [1, 10]])
     >>> group = ["a", "a", "a", "a", "b", "b", "b", "b"]
     >>> model = VariationalFairClustering(2, random_state=0)
-    >>> model.fit(X, sensitive_features=group).balance_
+    >>> model.fit(X, sensitive_features=group).counts_
+    array([[1, 3],
+           [3, 1]])
+    >>> model.set_params(fairness_weight=200.0).fit(X, sensitive_features=group).balance_
     1.0
     >>> model.set_params(fairness_weight=0.0).fit(X, sensitive_features=group).balance_
     0.0
