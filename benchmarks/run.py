@@ -12,7 +12,18 @@ import sys
 
 from _common import FOLDER, parsed, parser_of, progress
 
-BENCHMARKS = ("census", "fair_kmeans", "scaling", "streaming", "peers", "tolerance", "attributes")
+BENCHMARKS = (
+    "census",
+    "fair_kmeans",
+    "scaling",
+    "streaming",
+    "peers",
+    "tolerance",
+    "attributes",
+    "sizes",
+    "social",
+    "embeddings",
+)
 # Those that read public tables.
 READ_DATA = ("census", "tolerance", "attributes")
 

@@ -77,6 +77,11 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
     *Cost*: the time of an iteration is linear in the number of rows. A table of rows × clusters is
     never stored.
 
+    Bounds on the sizes of the clusters need no groups: ``fairness=FairnessTargets(min_size=...,
+    max_size=...)`` without ``sensitive_features`` is balanced, or size-constrained, k-means. Sizes
+    that differ between clusters belong to the centres of ``init``, if it holds some; otherwise the
+    largest cluster of the start gets the largest size.
+
     Parameters
     ----------
     n_clusters : int, default=8

@@ -126,7 +126,7 @@ default="k-means++"
     >>> group = ["a", "a", "a", "a", "b"]
     >>> model = SociallyFairKMeans(1, random_state=0).fit(X, sensitive_features=group)
     >>> model.cluster_centers_.round(2), model.group_costs_.round(2)
-    (array([[4.76]]), array([18.43, 17.94]))
+    (array([[4.74]]), array([18.19, 18.19]))
     >>> model.predict([[3.0]])
     array([0], dtype=int32)
     """

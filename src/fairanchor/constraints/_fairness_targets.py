@@ -35,7 +35,8 @@ class FairnessTargets(BaseEstimator):
         or around those of the data if none are given. None is 0, or 1 if there are
         ``lower`` or ``upper`` bounds; if both are given, both hold.
     min_size, max_size : float or array-like of shape (n_clusters,), default=None
-        Number of rows (weight) of each cluster.
+        Number of rows (weight) of each cluster (``size_min`` and ``size_max`` in
+        k-means-constrained). They need no groups.
     group_errors : int, default=0
         Number of rows whose recorded group may be wrong. Every cell of a cluster of s rows has
         at least ``ceil(lower * s) + group_errors`` and at most ``floor(upper * s) -
