@@ -128,6 +128,8 @@ def test_rows_without_a_group_may_be_of_any(folder, run):
     found = json.loads(run(*audit, "--json").stdout)
     n_unknown = int(frame["g"].isna().sum())
     assert found["n_rows_without_group"] == n_unknown
+    unknown = [record for record in found["selection"] if record["group"] is None]
+    assert [record["rows"] for record in unknown] == [n_unknown] * 2
     known = frame.dropna()
     # The worst of the two extremes: all unknown rows are of one group.
     extremes = [

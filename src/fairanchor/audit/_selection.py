@@ -105,7 +105,10 @@ def selection_rates(
     For favourable clusters F the selection rate of group r is the share of its rows that are in F,
     and its impact ratio is this rate over that of the group with the highest rate. Four fifths is
     a rule of thumb for such ratios; whether it applies, and to which clusters, is not a question
-    that a program can answer. P-values and intervals treat the rows as a random sample.
+    that a program can answer. P-values and intervals treat the rows as a random sample. The group
+    with the highest observed rate may owe part of it to chance: with many groups of equal rates
+    the intervals of the ratios cover less than 95 % (90 % for five groups of 100 rows), so prefer
+    the p-value there.
 
     Parameters
     ----------

@@ -380,7 +380,6 @@ def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
 
 def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
     """Everything that is known about the labels, as `RunSummary`."""
-    from fairanchor.audit._selection import rates_of_counts
     from fairanchor.report import RunSummary
 
     constraint, request = _constraint(rows, options)
@@ -398,9 +397,7 @@ def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
         ungrouped=rows.ungrouped if rows.n_without else None,
         checks=constraint,
         constraint=request,
-        selection=rates_of_counts(
-            rows.counts, rows.unassigned, rows.groups, rows.clusters, rows.columns, favourable
-        ),
+        selection=_selection(rows, favourable),
         favourable=favourable is not None,
         n_errors=options["group_errors"],
         n_rows_left_out=rows.n_without,
@@ -409,6 +406,20 @@ def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
         command=command_line(),
         fingerprints=file_checksums(inputs),
     )
+
+
+def _selection(rows: _Rows, favourable: list[Any] | None) -> Any:
+    """Selection rates; rows without a group are a group without a name."""
+    import numpy as np
+
+    from fairanchor.audit._selection import rates_of_counts
+
+    counts, without, groups = rows.counts, rows.unassigned, rows.groups
+    if rows.ungrouped.any() or rows.neither:
+        unknown = (None,) * len(rows.columns) if len(rows.columns) > 1 else None
+        counts = np.column_stack([counts, rows.ungrouped])
+        without, groups = np.append(without, rows.neither), [*groups, unknown]
+    return rates_of_counts(counts, without, groups, rows.clusters, rows.columns, favourable)
 
 
 def _favourable(rows: _Rows, items: tuple[str, ...]) -> list[Any] | None:

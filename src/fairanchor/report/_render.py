@@ -345,7 +345,7 @@ class Page:
             worst = closeness[l].argmin()
             found, wanted = 100 * shares[l, worst], 100 * everyone.population[worst]
             group = display_name(composition.groups[worst], 40)
-            farthest = f"{group}: {found:.3g}% instead of {wanted:.3g}%"
+            farthest = f"{group}: {found:.4g}% instead of {wanted:.4g}%"
             name = display_name(composition.clusters[l], 80)
             lines.append((name, folded.table[l], composition.balances[l], farthest))
         if self.n_unassigned:
