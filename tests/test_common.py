@@ -1,5 +1,7 @@
 """scikit-learn's common checks for every public estimator, with one group and with several."""
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -66,6 +68,12 @@ def group_of_rows(X):
     return np.where(digits % 2 == 0, "even", "odd") if len(digits) else None
 
 
+def takes_groups(base, name):
+    """Whether a method has the keyword; distances to centres need no groups."""
+    parameters = inspect.signature(getattr(base, name, list)).parameters
+    return bool({"sensitive_features", "fit_params"} & set(parameters))
+
+
 def with_groups(estimator):
     """The estimator, of a class that finds groups for the checks, which pass none."""
     base = type(estimator)
@@ -88,7 +96,7 @@ def with_groups(estimator):
         "transform",
         "score",
     ]
-    methods = {name: with_keyword(name) for name in [*names, "score"] if hasattr(base, name)}
+    methods = {name: with_keyword(name) for name in names if takes_groups(base, name)}
     grouped = type(f"{base.__name__}", (base,), {"__init__": base.__init__, **methods})
     # Pickling looks classes up by their module and name.
     grouped.__qualname__ = grouped.__name__ = f"{base.__name__}WithGroups"
