@@ -51,6 +51,7 @@ def fitted(method="dfdc"):
 
 
 @every_method
+@pytest.mark.filterwarnings("ignore:.*largest membership:fairanchor.FairnessWarning")
 @pytest.mark.parametrize("n_clusters", [1, 7])
 def test_every_cell_is_its_target_rounded(method, n_clusters):
     X, _, group = blobs()
@@ -214,7 +215,14 @@ def test_inside_the_framework_counts_are_exact_and_models_are_saved(method, tmp_
 def test_a_group_with_fewer_rows_than_clusters_warns():
     X, _, _ = blobs()
     with pytest.warns(FairnessWarning, match="the smallest, 'few', has 2"):
-        fit(data=(X, None, np.where(np.arange(len(X)) < 2, "few", "many")), max_iter=1)
+        fit(data=(X, None, np.where(np.arange(len(X)) < 2, "few", "many")))
+
+
+def test_a_cluster_without_members_gets_a_row_and_warns():
+    X = np.ones((24, 2))
+    with pytest.warns(FairnessWarning, match="2 of n_clusters=3 clusters"):
+        model = fit(data=(X, None, np.arange(24) % 2), max_iter=1)
+    assert sorted(model.counts_.sum(axis=1)) == [1, 1, 22]
 
 
 @pytest.mark.parametrize(

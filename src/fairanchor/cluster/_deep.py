@@ -1,5 +1,6 @@
 """Deep fair clustering: a network whose memberships follow exact fair assignments."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import one_thread
+from fairanchor._utils._shared_state import one_thread, users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.assignment import largest_remainder, raise_small_sizes
@@ -30,6 +31,7 @@ from fairanchor.cluster._base import (
     warn_about_small_groups,
 )
 from fairanchor.constraints import FairnessTargets
+from fairanchor.exceptions import FairnessWarning
 
 # Rows that pass through the network at once.
 BLOCK_ROWS = 10_000
@@ -220,6 +222,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             log_y = self._network.log_memberships(X)
             found = self._assign(log_y[kept], rows)
         labels = np.argmax(log_y, axis=1)
+        self._warn_about_empty_clusters(labels[kept])
         labels[kept], _ = fill_empty_clusters(rows.X, found.labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
         prices = np.zeros((self.n_clusters, groups.n_groups))
@@ -252,6 +255,17 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         return fair_assign(
             -log_y, sensitive_features=rows.codes, fairness=fairness, sample_weight=rows.weights
         )
+
+    def _warn_about_empty_clusters(self, own_labels: np.ndarray) -> None:
+        n_empty = self.n_clusters - len(np.unique(own_labels))
+        if n_empty:
+            warnings.warn(
+                f"{n_empty} of n_clusters={self.n_clusters} clusters have no row's largest "
+                "membership and get a single row each, which is of one group. Fewer clusters, more "
+                "epochs (max_iter) or another random_state may suit these rows better.",
+                FairnessWarning,
+                stacklevel=users_stacklevel(),
+            )
 
     def _epochs(self) -> Iterator[int]:
         """Numbers of the epochs, with a progress bar if it is wanted."""
