@@ -53,6 +53,31 @@ def grid(options, store):
     ]
 
 
+def grid_alpha(options, store):
+    """The same with alpha, by the exact solver of the paper's graph, on samples."""
+    return [
+        framework(name, method, "ours", rows=options.grid_rows, per_group=m, alpha=alpha, seed=seed)
+        for seed in range(2)
+        for name in REAL
+        for method in METHODS
+        for m in grid_of_anchors(name)
+        for alpha in ALPHAS
+    ]
+
+
+def best_alphas(options, store):
+    """The points with alpha that were best on samples, by labels and without, on all rows."""
+    fits = []
+    for seed in range(options.seeds):
+        for name in REAL:
+            for method in METHODS:
+                for setting in SETTINGS[:2]:
+                    points = grid_points(store, name, method, "ours", sampled=True)
+                    for fit in ranked(points, setting)[:2]:
+                        fits.append(replace(fit, rows=0, seed=seed))
+    return fits
+
+
 def grid_of_anchors(name):
     """The paper's numbers of anchors per group, without those below the number of clusters."""
     return [m for m in PER_GROUP if m * N_GROUPS[name] >= N_CLUSTERS[name]]
@@ -189,6 +214,8 @@ def slower_ones_ended(fit, store):
 STAGES = {
     "defaults": defaults,
     "grid": grid,
+    "grid_alpha": grid_alpha,
+    "best_alphas": best_alphas,
     "faithful_grid": faithful_grid,
     "ablations": ablations,
     "convergence": convergence,
@@ -211,30 +238,44 @@ def chosen(store, setting, name, method, block):
         if block == "ours":
             return framework(name, method, block)
         return framework(name, method, block, per_group=20, alpha=1.0)
+    points = grid_points(store, name, method, block, sampled=block == "faithful")
+    return next(iter(ranked(points, setting)), None)
+
+
+def grid_points(store, name, method, block, *, sampled):
+    """Results of the seeds of every point of the grid, on samples or on all rows."""
     points = {}
-    for fit, result in store.done(
+    fits = store.done(
         dataset=name, method=method, where="framework", block=block, variant="", scaling="z"
-    ).items():
-        in_grid = fit.per_group in grid_of_anchors(name) or (block == "ours" and not fit.per_group)
-        searched = fit.rows == 0 if block == "ours" else fit.rows > 0 and fit.seed == 0
-        if in_grid and searched and (block == "ours" or fit.alpha in ALPHAS):
-            points.setdefault(replace(fit, seed=0), []).append(result)
-    if not points:
-        return None
+    )
+    for fit, result in fits.items():
+        is_default = block == "ours" and not sampled and not fit.per_group and not fit.alpha
+        in_grid = fit.per_group in grid_of_anchors(name) and (
+            fit.alpha in ALPHAS or (block == "ours" and not sampled and not fit.alpha)
+        )
+        if (is_default or in_grid) and (fit.rows > 0) == sampled:
+            if block == "ours" or fit.seed == 0:  # further seeds are those of the chosen point
+                points.setdefault(replace(fit, seed=0), []).append(result)
     # Points with few seeds do not compete with those that have many.
-    enough = max(map(len, points.values())) / 2
-    points = {fit: results for fit, results in points.items() if len(results) >= enough}
+    enough = max(map(len, points.values()), default=0) / 2
+    return {fit: results for fit, results in points.items() if len(results) >= enough}
+
+
+def ranked(points, setting):
+    """The points of a grid, the best first: by labels, or without."""
+    value = {
+        fit: {k: median(r[k] for r in results) for k in ("acc", "nmi", "cost", "relative_balance")}
+        for fit, results in points.items()
+    }
 
     def loss(fit):
-        value = {k: median(r[k] for r in points[fit]) for k in ("acc", "nmi", "cost")}
         if setting == "grid_labels":
-            return (-value["acc"] - value["nmi"],)
-        fair = median(r["relative_balance"] for r in points[fit])
-        return (fair < RELATIVE_BALANCE_FLOOR, value["cost"] if fair >= RELATIVE_BALANCE_FLOOR
-                else -fair)  # fmt: skip
+            return (-value[fit]["acc"] - value[fit]["nmi"],)
+        fair = value[fit]["relative_balance"]
+        is_fair = fair >= RELATIVE_BALANCE_FLOOR
+        return (not is_fair, value[fit]["cost"] if is_fair else -fair)
 
-    return min(points, key=lambda fit: (*loss(fit), fit.per_group, fit.alpha))
-
+    return sorted(points, key=lambda fit: (*loss(fit), fit.per_group, fit.alpha))
 
 
 def without_variant(fit):

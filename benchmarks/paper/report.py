@@ -79,6 +79,8 @@ def write_csv(path, columns, lines):
 def read_courses(path):
     """Iterations by (dataset, variant, alpha): a dict of arrays."""
     courses = defaultdict(lambda: defaultdict(list))
+    if not path.exists():
+        return {}
     with path.open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
             course = courses[line["dataset"], line["variant"], float(line["alpha"])]
@@ -196,6 +198,8 @@ def verdict(value, published, bound=None):
 
 def bounds_of(facts, name):
     """Largest values of an exactly proportional clustering, where they are known."""
+    if name not in facts:
+        return dict.fromkeys(MEASURES)
     line = facts[name]
     nmi = float(line["largest_nmi"]) if line["largest_nmi"] else None
     return {"acc": float(line["largest_acc"]), "nmi": nmi, "balance": float(line["balance"]),
@@ -246,7 +250,7 @@ def table2_rows(published, medians, facts, where="framework"):
             row = {
                 "dataset": name,
                 "method": method,
-                "stand_in": facts[name]["origin"] == STAND_IN,
+                "stand_in": name not in facts or facts[name]["origin"] == STAND_IN,
                 "published": quad(lambda m: printed[m]) if isinstance(printed["acc"], float)
                 else shown(printed["acc"]),
                 "verdicts": {
@@ -407,7 +411,7 @@ def sensitivity_rows(store):
             for method in METHODS:
                 by_m = figures.line_of(store, name, method, block, "per_group")
                 by_alpha = figures.line_of(store, name, method, block, "alpha")
-                if not by_m:
+                if not any(by_m):
                     continue
                 row = {"dataset": TITLES[name], "name": name, "block": block,
                        "method": METHODS[method], "alpha": None}  # fmt: skip

@@ -11,6 +11,9 @@ documentation, which ``--report`` writes without running anything.
 """
 
 import csv
+import json
+import os
+import platform
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -61,6 +64,9 @@ def main(folder, stages, datasets, again, results, page, only_report, **given):
     if not only_report:
         options = Options(folder=folder, datasets=datasets or tuple(data.TITLES), **given)
         write_facts(results / "datasets.csv", options)
+        machine = {"cores": os.cpu_count(), "architecture": platform.machine(),
+                   "python": platform.python_version()}  # fmt: skip
+        (results / "machine.json").write_text(json.dumps(machine) + "\n")
         for stage in stages or plan.STAGES:
             run_stage(stage, options, store, results)
         store.write()

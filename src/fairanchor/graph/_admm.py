@@ -167,7 +167,7 @@ class ADMMSolver:
     def _stops(self, record: dict, n_entries: int, first_rho: float) -> bool:
         if self.stopping == "printed":
             return bool(max(record["r"], record["s"]) < self.tol)
-        least = np.sqrt(n_entries) * self.absolute_tol
+        least = np.sqrt(n_entries) * min(self.absolute_tol, self.tol)
         primal_bound = least + self.tol * record["norm"]
         dual_bound = first_rho * least + self.tol * record["multiplier_norm"]
         return bool(record["r"] <= primal_bound and record["s"] <= dual_bound)
