@@ -151,8 +151,8 @@ def test_a_run_continues_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "Worker", Counting)
 
     def go(limit=10.0, seeds=1):
-        options = run.Options(folder=None, datasets=("law",), seeds=seeds, limit=limit, jobs=2,
-                              budget=float("inf"))  # fmt: skip
+        options = run.Options(folder=None, datasets=("law",), methods=tuple(plan.METHODS),
+                              seeds=seeds, limit=limit, jobs=2, budget=float("inf"))  # fmt: skip
         run.run_stage("defaults", options, fits.Store(tmp_path / "fits.csv"), tmp_path)
 
     go()

@@ -59,15 +59,17 @@ class Prepared:
 
 
 @lru_cache(maxsize=2)
-def load(name, folder=None, scaling="z"):
-    """The table of that name.
+def load(name, folder=None, scaling="z", rows=0):
+    """The table of that name; a generated one may have fewer rows.
 
     Public tables are read from ``folder``. Without it they are downloaded, except for the census
     of 361 MB: where that file is missing, a generated stand-in takes its place.
     """
     origin, n_rows = PUBLISHED, PUBLISHED_ROWS[name]
     if name in _FETCHERS:
-        bunch = _FETCHERS[name](data_home=folder, download_if_missing=folder is None, as_frame=False)
+        bunch = _FETCHERS[name](
+            data_home=folder, download_if_missing=folder is None, as_frame=False
+        )
     elif name == "zafar":
         bunch = datasets.make_zafar(n_rows, variant="features200", random_state=0)
         origin = GENERATED
@@ -77,7 +79,7 @@ def load(name, folder=None, scaling="z"):
                 data_home=folder, download_if_missing=False, as_frame=False
             )
         except FileNotFoundError:
-            bunch = datasets.make_census(n_rows, random_state=0)
+            bunch = datasets.make_census(rows or n_rows, random_state=0)
             origin = STAND_IN
     X = StandardScaler().fit_transform(bunch.data)
     if scaling == "unit":

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-import plan
 from data import TITLES
 from plan import METHODS, REAL
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from statistics import median
 
-from data import N_CLUSTERS, N_GROUPS, TITLES
+from data import N_CLUSTERS, N_GROUPS
 from fits import Fit
 
 METHODS = {"spfc": "SpFC", "vfc": "VFC", "fmsc": "FMSC", "fairlets": "TFC", "ffc": "FFC"}
@@ -137,8 +137,16 @@ def extensions(options, store):
 def printed(options, store):
     """What is printed where the faithful block differs, and where the paper leaves it open."""
     return [
-        framework(name, "spfc", "faithful", variant=variant, rows=options.grid_rows, per_group=20,
-                  alpha=1.0, seed=seed)
+        framework(
+            name,
+            "spfc",
+            "faithful",
+            variant=variant,
+            rows=options.grid_rows,
+            per_group=20,
+            alpha=1.0,
+            seed=seed,
+        )
         for seed in range(options.seeds)
         for name in REAL
         for variant in ("", *PRINTED)
@@ -148,8 +156,15 @@ def printed(options, store):
 def convergence(options, store):
     """The course of the solvers; their histories go into a file of their own."""
     return [
-        framework(name, "spfc", "faithful", variant=variant, rows=options.grid_rows, per_group=20,
-                  alpha=alpha)
+        framework(
+            name,
+            "spfc",
+            "faithful",
+            variant=variant,
+            rows=options.grid_rows,
+            per_group=20,
+            alpha=alpha,
+        )
         for name in REAL
         for variant in COURSES
         for alpha in ([1.0] if "exact" not in variant else ALPHAS)
@@ -253,9 +268,9 @@ def grid_points(store, name, method, block, *, sampled):
         in_grid = fit.per_group in grid_of_anchors(name) and (
             fit.alpha in ALPHAS or (block == "ours" and not sampled and not fit.alpha)
         )
-        if (is_default or in_grid) and (fit.rows > 0) == sampled:
-            if block == "ours" or fit.seed == 0:  # further seeds are those of the chosen point
-                points.setdefault(replace(fit, seed=0), []).append(result)
+        searched = block == "ours" or fit.seed == 0  # further seeds are those of the chosen point
+        if (is_default or in_grid) and searched and (fit.rows > 0) == sampled:
+            points.setdefault(replace(fit, seed=0), []).append(result)
     # Points with few seeds do not compete with those that have many.
     enough = max(map(len, points.values()), default=0) / 2
     return {fit: results for fit, results in points.items() if len(results) >= enough}

@@ -117,10 +117,11 @@ def all_cells(store):
             add("4", alone, "", "ours", "defaults", ("seconds",))
             for block in ("faithful", "ours"):
                 for setting in SETTINGS:
-                    fits = seeds_of(store, plan.chosen(store, setting, name, method, block))
-                    add("2", fits, "", block, setting, MEASURES)
+                    fit = plan.chosen(store, setting, name, method, block)
+                    fits = seeds_of(store, fit)
                     if setting == "defaults":
                         add("4", fits, "", block, setting, ("seconds",))
+                    add("2", fits or on_samples(store, fit), "", block, setting, MEASURES)
         for table, variant, block, setting, fits in ablation_fits(store, name):
             add(table, fits, variant, block, setting, MEASURES)
     return lines
@@ -132,6 +133,14 @@ def seeds_of(store, fit, **changes):
         return {}
     keys = {name: getattr(fit, name) for name in plan.IDENTITY} | {"rows": 0} | changes
     return store.done(**keys)
+
+
+def on_samples(store, fit):
+    """The same fit on samples that the seeds draw: the largest that were run."""
+    if fit is None:
+        return {}
+    sizes = {f.rows for f in store.done(**{name: getattr(fit, name) for name in plan.IDENTITY})}
+    return seeds_of(store, fit, rows=max(sizes)) if sizes else {}
 
 
 def ablation_fits(store, name):
@@ -235,7 +244,12 @@ def quad(get):
     return "–" if all(v is None for v in values) else " / ".join(map(shown, values))
 
 
-def table2_rows(published, medians, facts, where="framework"):
+def is_sampled(store, name, method):
+    """Whether the faithful block has no fit of all rows at the point that labels choose."""
+    return not seeds_of(store, plan.chosen(store, "grid_labels", name, method, "faithful"))
+
+
+def table2_rows(store, published, medians, facts, where="framework"):
     """The cells of Table 2: printed, measured, and a verdict for each of the four measures."""
     rows = []
     for name in TITLES:
@@ -250,8 +264,9 @@ def table2_rows(published, medians, facts, where="framework"):
             row = {
                 "dataset": name,
                 "method": method,
+                "sampled": is_sampled(store, name, method),
                 "stand_in": name not in facts or facts[name]["origin"] == STAND_IN,
-                "published": quad(lambda m: printed[m]) if isinstance(printed["acc"], float)
+                "published": quad(printed.get) if isinstance(printed["acc"], float)
                 else shown(printed["acc"]),
                 "verdicts": {
                     (block, setting): {
@@ -374,6 +389,7 @@ def time_rows(store, published, medians):
     rows = []
     for name in TITLES:
         for method in METHODS:
+
             def get(where, block, name=name, method=method):
                 key = ("4", name, method, where, "", block, "defaults", "seconds")
                 return middle(medians.get(key))
@@ -478,7 +494,9 @@ def preprocessing_rows(store, published):
         printed = {m: published["2", name, method, where, "", m] for m in MEASURES}
         for scaling in SCALINGS:
             best = None
-            for fit, result in store.done(dataset=name, scaling=scaling, rows=0, variant="").items():
+            for fit, result in store.done(
+                dataset=name, scaling=scaling, rows=0, variant=""
+            ).items():
                 # Any method: coincidences say which preprocessing a printed row comes from.
                 gap = max(abs(result[m] - printed[m]) for m in MEASURES)
                 if best is None or gap < best[0]:
@@ -526,7 +544,7 @@ def scaling_rows(store):
 
 def page_context(store, published, facts, medians, courses):
     """Everything that page.md shows."""
-    rows, alone = (table2_rows(published, medians, facts, w) for w in ("framework", "alone"))
+    rows, alone = (table2_rows(store, published, medians, facts, w) for w in ("framework", "alone"))
     causes = read_causes()
     table3 = ablation_rows("3", (("fdas", "das"), ("fdas", "random")), published, medians)
     table5 = ablation_rows("5", (("fac", "ac"),), published, medians)

@@ -33,36 +33,76 @@ PAGE = HERE.parents[1] / "docs" / "reproduction.md"
 
 
 @click.command(help=__doc__.splitlines()[0])
-@click.option("--data", "folder", type=click.Path(exists=True, file_okay=False),
-              help="Folder of the public tables; without it they are downloaded, except the census.")
-@click.option("--stage", "stages", multiple=True, type=click.Choice(list(plan.STAGES)),
-              help="Repeatable; by default all, in this order.")
+@click.option(
+    "--data",
+    "folder",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder of the public tables; without it they are downloaded.",
+)
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    type=click.Choice(list(plan.STAGES)),
+    help="Repeatable; by default all, in this order.",
+)
 @click.option("--dataset", "datasets", multiple=True, type=click.Choice(list(data.TITLES)))
+@click.option("--method", "methods", multiple=True, type=click.Choice(list(plan.METHODS)))
 @click.option("--seeds", default=10, show_default=True, type=click.IntRange(min=1))
-@click.option("--faithful-seeds", default=10, show_default=True, type=click.IntRange(min=1),
-              help="Seeds of the faithful block on all rows.")
+@click.option(
+    "--faithful-seeds",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Seeds of the faithful block on all rows.",
+)
 @click.option("--census-seeds", default=3, show_default=True, type=click.IntRange(min=0))
-@click.option("--grid-rows", default=4000, show_default=True, type=click.IntRange(min=100),
-              help="Rows on which the faithful block searches its grid; 0 is all.")
-@click.option("--limit", default=1800.0, show_default=True, type=click.FloatRange(min=1),
-              help="Seconds of a fit. A fit that an earlier run ended at a smaller limit runs again.")
-@click.option("--budget", default=float("inf"), type=click.FloatRange(min=1),
-              help="Seconds after which no further fit is started.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1),
-              help="Fits at a time, with one thread each.")
-@click.option("--again", multiple=True, metavar="METHOD", type=click.Choice(list(plan.METHODS)),
-              help="Forget the fits of this method and run them again; repeatable.")
+@click.option(
+    "--grid-rows",
+    default=4000,
+    show_default=True,
+    type=click.IntRange(min=100),
+    help="Rows on which the faithful block searches its grid.",
+)
+@click.option(
+    "--limit",
+    default=1800.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="Seconds of a fit; one that was ended at a smaller limit runs again.",
+)
+@click.option(
+    "--budget",
+    default=float("inf"),
+    type=click.FloatRange(min=1),
+    help="Seconds after which no further fit is started.",
+)
+@click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Fits at a time, with one thread each.",
+)
+@click.option(
+    "--again",
+    multiple=True,
+    metavar="METHOD",
+    type=click.Choice(list(plan.METHODS)),
+    help="Forget the fits of this method and run them again; repeatable.",
+)
 @click.option("--results", default=RESULTS, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--page", default=PAGE, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--report", "only_report", is_flag=True, help="Only write tables, figures and page.")
-def main(folder, stages, datasets, again, results, page, only_report, **given):
+def main(folder, stages, datasets, methods, again, results, page, only_report, **given):
     results.mkdir(parents=True, exist_ok=True)
     store = Store(results / "fits.csv")
     if again:
         store.results = {k: v for k, v in store.results.items() if k.method not in again}
         store.write()
     if not only_report:
-        options = Options(folder=folder, datasets=datasets or tuple(data.TITLES), **given)
+        options = Options(folder=folder, datasets=datasets or tuple(data.TITLES),
+                          methods=methods or tuple(plan.METHODS), **given)  # fmt: skip
         write_facts(results / "datasets.csv", options)
         machine = {"cores": os.cpu_count(), "architecture": platform.machine(),
                    "python": platform.python_version()}  # fmt: skip
@@ -84,17 +124,12 @@ class Options:
 def run_stage(stage, options, store, results):
     """Run the fits of a stage that are missing."""
     fits = [fit for fit in dict.fromkeys(plan.STAGES[stage](options, store))
-            if fit.dataset in options.datasets and is_missing(fit, store, options.limit)]  # fmt: skip
-    if stage == "convergence":
-        path = results / "convergence.csv"
-        known = set()
-        if path.exists():
-            with path.open(encoding="utf-8", newline="") as file:
-                known = {(r["dataset"], r["variant"], float(r["alpha"]))
-                         for r in csv.DictReader(file)}  # fmt: skip
-        fits = [fit for fit in dict.fromkeys(plan.STAGES[stage](options, store))
-                if fit.dataset in options.datasets
-                and (fit.dataset, fit.variant, fit.alpha) not in known]  # fmt: skip
+            if fit.dataset in options.datasets and fit.method in options.methods]  # fmt: skip
+    if stage == "convergence":  # the histories are in a file of their own
+        known = set(report.read_courses(results / "convergence.csv"))
+        fits = [fit for fit in fits if (fit.dataset, fit.variant, fit.alpha) not in known]
+    else:
+        fits = [fit for fit in fits if is_missing(fit, store, options.limit)]
     if not fits:
         return
     workers = SimpleQueue()

