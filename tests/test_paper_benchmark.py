@@ -120,13 +120,16 @@ def test_a_store_reads_what_it_wrote(tmp_path):
 
 def test_choices_are_medians_over_seeds_and_the_label_free_rule_ignores_labels(tmp_path):
     store = fits.Store(tmp_path / "fits.csv")
-    # Per point: ACC of three seeds, relative balance, cost.
-    points = {4: ((0.9, 0.1, 0.1), 1.0, 5.0), 8: ((0.6, 0.6, 0.6), 0.5, 1.0),
-              0: ((0.5, 0.5, 0.5), 0.99, 4.0)}  # fmt: skip
-    for per_group, (accuracies, fair, cost) in points.items():
-        for seed, acc in enumerate(accuracies):
+    # Per point: NMI of the seeds, relative balance, cost; the fourth seed does not choose.
+    points = {
+        4: ((0.9, 0.1, 0.1, 0.9), 1.0, 5.0),
+        8: ((0.6, 0.6, 0.6), 0.5, 1.0),
+        0: ((0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9), 0.99, 4.0),
+    }
+    for per_group, (values, fair, cost) in points.items():
+        for seed, nmi in enumerate(values):
             fit = plan.framework("law", "vfc", "ours", per_group=per_group, seed=seed)
-            store.results[fit] = done(acc=acc, relative_balance=fair, cost=cost)
+            store.results[fit] = done(nmi=nmi, relative_balance=fair, cost=cost)
     chosen = {s: plan.chosen(store, s, "law", "vfc", "ours").per_group for s in plan.SETTINGS}
     assert chosen == {"grid_labels": 8, "grid_label_free": 0, "defaults": 0}
     assert plan.chosen(store, "grid_labels", "bank", "vfc", "ours") is None

@@ -180,8 +180,6 @@ def estimator(fit, data):
     if fit.block == "faithful":
         given["graph"] = ReconstructionGraph(alpha=alpha, solver="admm")
         per_group = per_group or FAITHFUL_PER_GROUP
-    elif fit.alpha:  # the local graph has none
-        given["graph"] = ReconstructionGraph(alpha=fit.alpha)
     if per_group:
         given["n_anchors"] = min(per_group * data.n_groups, len(data.X))
     given |= VARIANTS[fit.block][fit.variant](fit, alpha)

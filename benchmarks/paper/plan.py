@@ -12,6 +12,10 @@ PER_GROUP = tuple(range(2, 21, 2))
 ALPHAS = (1e-4, 1e-2, 1.0, 100.0)
 # The label-free rule takes the least k-means cost among points that are at least so fair.
 RELATIVE_BALANCE_FLOOR = 0.98
+# Anchors of our grid: means, and the rows that FDAS selects.
+SEARCHED = ("", "fdas")
+# Seeds of our block that choose a point of the grid.
+SEARCH_SEEDS = 3
 SETTINGS = ("grid_labels", "grid_label_free", "defaults")
 ABLATIONS = {
     "faithful": ("", "random", "das", "ac"),
@@ -43,38 +47,27 @@ def defaults(options, store):
 
 
 def grid(options, store):
-    """Our block over the paper's numbers of anchors; the local graph has no alpha."""
+    """Our block over the paper's numbers of anchors, means or rows, without alpha."""
     return [
-        framework(name, method, "ours", per_group=per_group, seed=seed)
-        for seed in range(options.seeds)
+        framework(name, method, "ours", variant=variant, per_group=per_group, seed=seed)
+        for seed in range(min(options.seeds, SEARCH_SEEDS))
+        for variant in SEARCHED
         for name in REAL
         for method in METHODS
         for per_group in grid_of_anchors(name)
     ]
 
 
-def grid_alpha(options, store):
-    """The same with alpha, by the exact solver of the paper's graph, on samples."""
-    return [
-        framework(name, method, "ours", rows=options.grid_rows, per_group=m, alpha=alpha, seed=seed)
-        for seed in range(2)
-        for name in REAL
-        for method in METHODS
-        for m in grid_of_anchors(name)
-        for alpha in ALPHAS
-    ]
-
-
-def best_alphas(options, store):
-    """The points with alpha that were best on samples, by labels and without, on all rows."""
+def chosen_points(options, store):
+    """The points that were chosen in our grid, with all seeds."""
     fits = []
     for seed in range(options.seeds):
         for name in REAL:
             for method in METHODS:
                 for setting in SETTINGS[:2]:
-                    points = grid_points(store, name, method, "ours", sampled=True)
-                    for fit in ranked(points, setting)[:2]:
-                        fits.append(replace(fit, rows=0, seed=seed))
+                    fit = chosen(store, setting, name, method, "ours")
+                    if fit is not None:
+                        fits.append(replace(fit, seed=seed))
     return fits
 
 
@@ -229,8 +222,7 @@ def slower_ones_ended(fit, store):
 STAGES = {
     "defaults": defaults,
     "grid": grid,
-    "grid_alpha": grid_alpha,
-    "best_alphas": best_alphas,
+    "chosen_points": chosen_points,
     "faithful_grid": faithful_grid,
     "ablations": ablations,
     "convergence": convergence,
@@ -253,44 +245,41 @@ def chosen(store, setting, name, method, block):
         if block == "ours":
             return framework(name, method, block)
         return framework(name, method, block, per_group=20, alpha=1.0)
-    points = grid_points(store, name, method, block, sampled=block == "faithful")
-    return next(iter(ranked(points, setting)), None)
+    points = grid_points(store, name, method, block)
+    return min(points, key=lambda fit: loss_of(setting, points[fit], fit), default=None)
 
 
-def grid_points(store, name, method, block, *, sampled):
-    """Results of the seeds of every point of the grid, on samples or on all rows."""
+def grid_points(store, name, method, block):
+    """Results by point of the grid: our block on all rows, the faithful one on samples.
+
+    Only the first seeds take part: the others judge the chosen point, and do not choose it.
+    """
     points = {}
-    fits = store.done(
-        dataset=name, method=method, where="framework", block=block, variant="", scaling="z"
-    )
+    fits = store.done(dataset=name, method=method, where="framework", block=block, scaling="z")
     for fit, result in fits.items():
-        is_default = block == "ours" and not sampled and not fit.per_group and not fit.alpha
-        in_grid = fit.per_group in grid_of_anchors(name) and (
-            fit.alpha in ALPHAS or (block == "ours" and not sampled and not fit.alpha)
-        )
-        searched = block == "ours" or fit.seed == 0  # further seeds are those of the chosen point
-        if (is_default or in_grid) and searched and (fit.rows > 0) == sampled:
-            points.setdefault(replace(fit, seed=0), []).append(result)
-    # Points with few seeds do not compete with those that have many.
-    enough = max(map(len, points.values()), default=0) / 2
-    return {fit: results for fit, results in points.items() if len(results) >= enough}
+        in_grid = fit.per_group in grid_of_anchors(name)
+        if block == "ours":
+            is_default = fit == framework(name, method, "ours", seed=fit.seed)
+            searched = fit.rows == 0 and fit.alpha == 0 and fit.variant in SEARCHED
+            if (is_default or (in_grid and searched)) and fit.seed < SEARCH_SEEDS:
+                points.setdefault(replace(fit, seed=0), []).append(result)
+        elif in_grid and fit.rows and fit.seed == 0 and not fit.variant and fit.alpha in ALPHAS:
+            points.setdefault(fit, []).append(result)
+    return points
 
 
-def ranked(points, setting):
-    """The points of a grid, the best first: by labels, or without."""
-    value = {
-        fit: {k: median(r[k] for r in results) for k in ("acc", "nmi", "cost", "relative_balance")}
-        for fit, results in points.items()
-    }
-
-    def loss(fit):
-        if setting == "grid_labels":
-            return (-value[fit]["acc"] - value[fit]["nmi"],)
-        fair = value[fit]["relative_balance"]
-        is_fair = fair >= RELATIVE_BALANCE_FLOOR
-        return (not is_fair, value[fit]["cost"] if is_fair else -fair)
-
-    return sorted(points, key=lambda fit: (*loss(fit), fit.per_group, fit.alpha))
+def loss_of(setting, results, fit):
+    """What a setting minimises over the points of a grid, and how ties are broken."""
+    names = ("nmi", "acc", "cost", "relative_balance")
+    value = {name: median(result[name] for result in results) for name in names}
+    ties = (fit.variant, fit.per_group, fit.alpha)
+    if setting == "grid_labels":
+        return (-value["nmi"], *ties)
+    if setting == "acc + nmi":  # another rule by labels, for comparison
+        return (-value["acc"] - value["nmi"], *ties)
+    fair = value["relative_balance"]
+    is_fair = fair >= RELATIVE_BALANCE_FLOOR
+    return (not is_fair, value["cost"] if is_fair else -fair, *ties)
 
 
 def without_variant(fit):

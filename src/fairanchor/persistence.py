@@ -442,6 +442,8 @@ def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
     if labels is not None:
         is_valid = labels.max() < sizes["c"] == len(np.unique(labels))
         require(is_valid, "array 'anchor_labels_'")
+        n_averaged = fitted.get("_costs.n_averaged", 1)
+        require(n_averaged <= np.bincount(labels).min(), f"value n_averaged {n_averaged}")
 
 
 def _check_names(document: dict, groups: list, n_features: int) -> None:
