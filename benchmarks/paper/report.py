@@ -270,7 +270,11 @@ def table2_rows(store, published, medians, facts, where="framework"):
                 else shown(printed["acc"]),
                 "verdicts": {
                     (block, setting): {
-                        m: verdict(get(block, setting, m), printed[m], bound[m]) for m in MEASURES
+                        m: verdict(
+                            get(block, setting, m), printed[m],
+                            bound[m] if block == "ours" and where == "framework" else None,
+                        )
+                        for m in MEASURES
                     }
                     for block in ("faithful", "ours") for setting in SETTINGS
                 },
@@ -563,7 +567,7 @@ def page_context(store, published, facts, medians, courses):
     table3 = ablation_rows("3", (("fdas", "das"), ("fdas", "random")), published, medians)
     table5 = ablation_rows("5", (("fac", "ac"),), published, medians)
     times = time_rows(store, published, medians)
-    sampled = {f.rows for f in store.done(block="faithful", variant="das")}
+    sampled = {f.rows for f in store.done(block="faithful")}
     paired = {}
     for setting in SETTINGS:
         for metric in ("acc", "nmi"):
@@ -578,6 +582,7 @@ def page_context(store, published, facts, medians, courses):
         "settings": SETTINGS, "blocks": ("faithful", "ours"), "scalings": SCALINGS,
         "facts": list(facts.values()), "any_stand_in": any(
             line["origin"] == STAND_IN for line in facts.values()),
+        "has_census": "census" in facts,
         "n_printed": sum(isinstance(v, float) for v in published.values()),
         "n_limit": sum(v == "over 30 minutes" for v in published.values()),
         "n_dash": sum(v == "not supported" for v in published.values()),
