@@ -80,7 +80,8 @@ def _select(scores: np.ndarray, n_selected: int) -> np.ndarray:
 
 def _select_as_printed(scores: np.ndarray, n_selected: int) -> np.ndarray:
     """The printed loop: it selects a row repeatedly, which is one anchor, so there may be fewer."""
-    scores, selected = scores / max(scores.max(initial=0.0), 1e-300), []
+    selected: list[int] = []
+    scores = scores / max(scores.max(initial=0.0), 1e-300)
     while len(selected) < n_selected and len(scores):
         selected.append(int(np.argmax(scores)))
         largest = scores.max()
