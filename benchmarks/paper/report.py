@@ -40,7 +40,8 @@ def write(results, page, store):
     figures.sensitivity(results / "figure_alpha.svg", store, "alpha")
     figures.sensitivity(results / "figure_anchors.svg", store, "per_group")
     figures.convergence(results / "figure_convergence.svg", courses)
-    figures.scaling(results / "figure_scaling.svg", store)
+    if scaling_rows(store):
+        figures.scaling(results / "figure_scaling.svg", store)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True,
