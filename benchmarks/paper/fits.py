@@ -1,415 +1,286 @@
-"""Fits and what is measured on them: several at a time, or timed in a process of their own.
+"""One fit: its estimator, what is measured on it, and a process that can be ended at a time limit.
 
-Every finished cell is a JSON file, so that an interrupted run continues where it stopped.
+A finished fit is one line of ``results/fits.csv``, so that an interrupted run continues.
 """
 
-import hashlib
-import json
+import csv
 import multiprocessing
-import os
+import resource
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
-from pathlib import Path
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-import fairanchor
-from cells import DENSE, first_cells, second_cells
-from data import load
-from fairanchor import (
-    AnchorFairClustering,
-    FairSpectralClustering,
-    ReconstructionGraph,
-    metrics,
-)
+from data import load, scores
+from fairanchor import FDAS, AnchorFairClustering, FairSpectralClustering, ReconstructionGraph
 from fairanchor.cluster._on_anchors import CLUSTERERS
-from fairanchor.graph import SoftLabels
+from fairanchor.graph import ADMMSolver
 
-# The faithful block without a grid: the paper's largest grid point, the middle of its alphas.
-FAITHFUL_PER_GROUP = 20
-FAITHFUL_ALPHA = 1.0
+# The faithful block without a grid: the paper's largest number of anchors, and an alpha inside.
+FAITHFUL_PER_GROUP, FAITHFUL_ALPHA = 20, 1.0
 WARM_UP_ROWS = 300
-# The parent waits for a warm-up and a pilot that the limit does not count.
+# Loading a table, compiling kernels and starting a process do not count.
 PREPARATION_SECONDS = 900.0
-PILOT_ROWS = 500
-PILOT_SECONDS = 4.0
-# Below so many rows a pilot would cost more than the fit.
-LARGE_ROWS = 8_000
-# Peak bytes per pair of rows, measured at 4,000 and 10,000 rows (672 MB and 4.2 GB).
+# Peak bytes per pair of rows of the dense eigenproblem, measured at 4,000 and 10,000 rows.
 DENSE_BYTES_PER_PAIR = 42
-# One distance for every pair of a row of the smallest group and one of another group.
+# Distances between the rows of the smallest group and all others.
 FAIRLET_BYTES_PER_PAIR = 8
+MEMORY_LIMIT = 12e9
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Shapes by dataset, and results by cell."""
+class Fit:
+    """What identifies a fit. Zeros and empty strings are the defaults of the block.
 
-    shapes: dict
-    results: dict
-
-
-def run(request, settings, folder, shapes, *, recompute=False, progress):
-    """Measure the cells that are missing in the folder, and return all results.
-
-    ``progress(title, n_cells)`` is a context manager that gives a function to call with every
-    finished cell and its result.
+    ``rows`` is the size of a sample that the seed draws; 0 is the whole table.
     """
-    results = {}
 
-    def measure(title, cells):
-        missing = []
-        for cell in dict.fromkeys(cells):
-            result = None if recompute else kept_result(folder, cell, shapes, settings)
-            if result is not None:
-                results[cell] = result
-            elif cell not in results:
-                missing.append(cell)
-        with progress(title, len(missing)) as advance:
-            for cell, result in measured(missing, settings, shapes):
-                keep_result(folder, cell, shapes, settings, result)
-                results[cell] = result
-                advance(cell, result)
-
-    measure("grids", first_cells(request, shapes, settings))
-    measure("choices", second_cells(request, shapes, settings, results))
-    return Outcome(shapes, results)
+    dataset: str
+    method: str
+    where: str  # "alone" or "framework"
+    block: str  # "ours" or "faithful"
+    variant: str = ""
+    scaling: str = "z"
+    rows: int = 0
+    per_group: int = 0
+    alpha: float = 0.0
+    seed: int = 0
 
 
-def kept_result(folder, cell, shapes, settings):
-    """The result of a cell that an earlier run has measured, or None."""
-    path = cell_path(folder, cell, shapes, settings)
-    return json.loads(path.read_text())["result"] if path.exists() else None
+KEYS = tuple(field.name for field in fields(Fit))
+MEASURED = (
+    "status", "acc", "nmi", "balance", "mnce", "relative_balance", "cost", "seconds", "peak_mb",
+    "n_anchors", "n_iter", "converged", "mass_error", "infeasible_by", "worst_violation", "note",
+)  # fmt: skip
 
 
-def keep_result(folder, cell, shapes, settings, result):
-    path = cell_path(folder, cell, shapes, settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps({"cell": asdict(cell), "result": result}, indent=1) + "\n")
-    partial.replace(path)
+class Store:
+    """Finished fits, in a CSV file with one line each."""
+
+    def __init__(self, path):
+        self.path = path
+        self.results = {}
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                for line in csv.DictReader(file):
+                    fit = Fit(**{f.name: f.type(line[f.name]) for f in fields(Fit)})
+                    self.results[fit] = {k: _value(k, line[k]) for k in MEASURED if line[k] != ""}
+
+    def add(self, fit, result):
+        self.results[fit] = result
+        is_new = not self.path.exists()
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if is_new:
+                writer.writerow((*KEYS, *MEASURED))
+            writer.writerow(self._line(fit, result))
+
+    def write(self):
+        """Write the whole file, ordered, so that two runs give comparable files."""
+        lines = [self._line(fit, self.results[fit]) for fit in sorted(self.results, key=astuple)]
+        with self.path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([(*KEYS, *MEASURED), *lines])
+
+    @staticmethod
+    def _line(fit, result):
+        shown = {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in result.items()}
+        return [*asdict(fit).values(), *(shown.get(name, "") for name in MEASURED)]
+
+    def done(self, **wanted):
+        """Finished fits with these keys, and their results."""
+        return {
+            fit: result
+            for fit, result in self.results.items()
+            if result["status"] == "done"
+            and all(getattr(fit, name) == value for name, value in wanted.items())
+        }
 
 
-def cell_path(folder, cell, shapes, settings):
-    """The file of a cell; other data, settings or code give another name."""
-    content = [asdict(cell), shapes[cell.dataset].digest, settings.seed, source_digest()]
-    if cell.timed:
-        content += [settings.time_limit, settings.patience, settings.memory_limit]
-    name = hashlib.blake2b(json.dumps(content).encode(), digest_size=10).hexdigest()
-    return Path(folder) / f"{cell.dataset}-{cell.method}-{cell.block}-{name}.json"
+def _value(name, text):
+    return text if name in ("status", "note") else float(text)
 
 
-@cache
-def source_digest():
-    """Digest of the code that a measurement can depend on; the data have their own."""
-    package = Path(fairanchor.__file__).parent
-    digest = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8)
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package)
-        if name.parts[0] not in ("cli", "datasets", "report"):
-            digest.update(f"{name.as_posix()}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+class PaperGraph(ReconstructionGraph):
+    """The paper's graph with options of its solver, for variants of the faithful block."""
+
+    def __init__(self, alpha=1.0, options=None):
+        super().__init__(alpha=alpha, solver="admm")
+        self.options = options
+
+    def make_solver(self):
+        return ADMMSolver(**({"max_iter": self.max_iter, "tol": self.tol} | self.options))
 
 
-def measured(cells, settings, shapes):
-    """Pairs of cell and result: first those that share the cores, then the timed ones."""
-    together = [cell for cell in cells if not cell.timed]
-    jobs = min(settings.jobs, len(together))
-    if jobs <= 1:
-        yield from ((cell, measure_cell(cell, settings)) for cell in together)
-    else:
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, context, initializer=_one_thread)
-        try:
-            futures = {pool.submit(measure_cell, cell, settings): cell for cell in together}
-            yield from ((futures[future], future.result()) for future in as_completed(futures))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-    with IsolatedRunner(settings) as runner:
-        for cell in cells:
-            if cell.timed:
-                yield cell, runner.run(cell, shapes[cell.dataset])
+def paper_anchors(**options):
+    return {"anchors": FDAS(quotas="paper", weights="uniform", **options)}
 
 
-def _one_thread():
-    """Several processes share the cores: none of them may use all."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    threadpool_limits(1)
+def paper_graph(alpha, **options):
+    return {"graph": PaperGraph(alpha, options)}
 
 
-# One fit in this process.
-
-
-def measure_cell(cell, settings, n_jobs=1):
-    """Fit a cell and measure it; ``status`` is "done", or "refused" with a ``message``."""
-    data = load(cell.dataset, settings.data_dir, settings.max_rows).sample(cell.rows)
-    model = estimator(cell, data, settings.seed, n_jobs)
-    result = {"status": "done", "rows": len(data.X)}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        start = time.perf_counter()
-        try:
-            model.fit(data.X, sensitive_features=data.groups)
-        except ValueError as error:
-            return result | {"status": "refused", "message": str(error)}
-        result["seconds"] = time.perf_counter() - start
-        result |= scores(model.labels_, data)
-        if cell.where == "framework":
-            result |= graph_facts(model)
-        if cell.history:
-            result["history"] = model.history_
-        if cell.unconstrained:
-            result["without_constraint"] = scores(unconstrained_labels(model, data), data)
-    return result | {"warnings": sorted({f"{w.category.__name__}: {w.message}" for w in caught})}
-
-
-def estimator(cell, data, seed, n_jobs):
-    """The estimator of a cell."""
-    if cell.where == "alone":
-        if cell.method == DENSE:
-            model = FairSpectralClustering(affinity="rbf", eigen_solver="dense")
-        else:
-            model = CLUSTERERS[cell.method]()
-        return model.set_params(n_clusters=data.n_clusters, random_state=seed)
-    given = {"clusterer": cell.method, "random_state": seed, "n_jobs": n_jobs}
-    given |= {
-        name: getattr(cell, name)
-        for name in ("anchors", "fairness")
-        if getattr(cell, name) is not None
-    }
-    per_group, make = cell.per_group, AnchorFairClustering
-    if cell.block == "faithful":
-        make = AnchorFairClustering.as_in_paper
-        per_group = FAITHFUL_PER_GROUP if per_group is None else per_group
-        given["graph"] = ReconstructionGraph(
-            alpha=FAITHFUL_ALPHA if cell.alpha is None else cell.alpha,
-            solver=cell.solver or "admm",
-        )
-        if given.get("anchors") == "fdas":
-            del given["anchors"]  # the paper's own, without weights
-        elif "anchors" in given:
-            given["clusterer"] = partial(_unweighted, cell.method)
-    if per_group is not None:
-        given["n_anchors"] = min(per_group * data.n_groups, len(data.X))
-    return make(data.n_clusters, **given)
-
-
-def _unweighted(method, anchors, sensitive_features, n_clusters, *, sample_weight, random_state):
-    """Labels of anchors that all count alike, as in the paper."""
+def unweighted(method, anchors, sensitive_features, n_clusters, *, sample_weight, random_state):
+    """Labels of anchors that all count alike."""
     model = CLUSTERERS[method]().set_params(n_clusters=n_clusters, random_state=random_state)
     return model.fit(anchors, sensitive_features=sensitive_features).labels_
 
 
-def scores(labels, data):
-    """The paper's four measures, and some of ours."""
-    groups = {"sensitive_features": data.groups}
-    return {
-        "acc": metrics.clustering_accuracy_score(data.target, labels),
-        "nmi": metrics.nmi_score(data.target, labels),
-        "balance": metrics.balance_score(labels, **groups),
-        "mnce": metrics.mnce_score(labels, **groups),
-        "relative_balance": metrics.relative_balance_score(labels, **groups),
-        "cost": metrics.clustering_cost(data.X, labels) / len(labels),
-        "clusters_found": len(np.unique(labels)),
-        "dataset_balance": metrics.dataset_balance(data.groups),
-    }
+# Parameters of the variants, given the fit and its alpha. "fdas" and "fac" of the paper's ablations
+# are the faithful block itself.
+VARIANTS = {
+    "faithful": {
+        "": lambda fit, alpha: {},
+        # Tables 3 and 5.
+        "random": lambda fit, alpha: paper_anchors(selection="random"),
+        "das": lambda fit, alpha: paper_anchors(selection="das"),
+        "ac": lambda fit, alpha: paper_graph(alpha, constrained=False),
+        # What is printed where we chose otherwise, and where the paper leaves it open.
+        "printed decay": lambda fit, alpha: paper_anchors(decay="printed"),
+        "minimum of the table": lambda fit, alpha: paper_anchors(origin="table"),
+        "printed stopping": lambda fit, alpha: paper_graph(alpha, stopping="printed"),
+        "first penalty 1": lambda fit, alpha: paper_graph(alpha, rho=1.0),
+        "feasible targets": lambda fit, alpha: {"fairness": "anchors"},
+        "feasible targets, first penalty 1": lambda fit, alpha: (
+            {"fairness": "anchors"} | paper_graph(alpha, rho=1.0)
+        ),
+        "feasible targets, exact": lambda fit, alpha: {
+            "fairness": "anchors", "graph": ReconstructionGraph(alpha=alpha),
+        },
+    },
+    "ours": {
+        "": lambda fit, alpha: {},
+        # Tables 3 and 5: rows as anchors, and labels without the constraint (and the transport).
+        "random": lambda fit, alpha: {"anchors": "random"},
+        "das": lambda fit, alpha: {"anchors": "das"},
+        "fdas": lambda fit, alpha: {"anchors": "fdas"},
+        "ac": lambda fit, alpha: {"assignment": "argmax"},
+        # Further extensions of ours, taken back one by one.
+        "reconstruction graph": lambda fit, alpha: {"graph": "reconstruction"},
+        "anchors without masses": lambda fit, alpha: {
+            "clusterer": partial(unweighted, fit.method)
+        },
+        "targets of the anchors": lambda fit, alpha: {"fairness": "anchors"},
+    },
+}  # fmt: skip
 
 
-def graph_facts(model):
-    """The targets, how near the labels came and, in the paper's graph, how near its soft mass."""
-    group_sizes = model.counts_.sum(axis=0)
-    facts = {
-        "n_anchors": len(model.anchors_),
-        "n_iter": int(model.n_iter_),
-        "converged": bool(model.converged_),
-        "target_balance": metrics.balance_of_table(model.targets_),
-        # The largest difference between the rows that targets demand of a group and its size.
-        "infeasible_by": float(np.abs(model.targets_.sum(axis=0) - group_sizes).max()),
-        "worst_violation": float(model.worst_violation_),
-    }
-    if isinstance(model.graph, ReconstructionGraph):
-        facts |= {"alpha": float(model.graph.alpha), "mass_error": float(model.mass_error_)}
-    return facts
+def estimator(fit, data):
+    """The estimator of a fit."""
+    if fit.where == "alone":
+        if fit.variant == "dense":
+            model = FairSpectralClustering(affinity="rbf", eigen_solver="dense")
+        else:
+            model = CLUSTERERS[fit.method]()
+        return model.set_params(n_clusters=data.n_clusters, random_state=fit.seed)
+    alpha = fit.alpha or FAITHFUL_ALPHA
+    given = {"clusterer": fit.method, "random_state": fit.seed, "n_jobs": 1}
+    per_group = fit.per_group
+    if fit.block == "faithful":
+        given["graph"] = ReconstructionGraph(alpha=alpha, solver="admm")
+        per_group = per_group or FAITHFUL_PER_GROUP
+    if per_group:
+        given["n_anchors"] = min(per_group * data.n_groups, len(data.X))
+    given |= VARIANTS[fit.block][fit.variant](fit, alpha)
+    make = AnchorFairClustering.as_in_paper if fit.block == "faithful" else AnchorFairClustering
+    return make(data.n_clusters, **given)
 
 
-def unconstrained_labels(model, data):
-    """Labels of the same anchors with all prices at zero: the ablation of the constraint."""
-    rows, _ = model._new_rows(data.X, data.groups)
-    scorer = model._costs
-    if isinstance(scorer, SoftLabels):
-        zero = np.zeros_like(scorer.multipliers)
-        scorer = replace(scorer, multipliers=zero, allowed_cells=np.ones(zero.shape, dtype=bool))
-    return rows.map_to_table(scorer.write, scorer.n_clusters).argmin(axis=1)
+def memory_needed(fit, data):
+    """Bytes of a method alone, where they grow with pairs of rows; otherwise 0."""
+    if fit.where == "alone" and fit.variant == "dense":
+        return DENSE_BYTES_PER_PAIR * len(data.X) ** 2
+    if fit.where == "alone" and fit.method == "fairlets":
+        smallest = np.unique(data.groups, return_counts=True)[1].min()
+        return FAIRLET_BYTES_PER_PAIR * smallest * (len(data.X) - smallest)
+    return 0
 
 
-# Timed fits.
-
-
-class IsolatedRunner:
-    """Run cells in another process, which is killed at the time limit.
-
-    The process serves many cells, since starting one costs seconds. It is replaced after it was
-    killed or has run out of memory.
-    """
-
-    def __init__(self, settings):
-        self.settings = settings
-        self._process = None
-        self._pipe = None
-
-    def run(self, cell, shape):
-        """The result of the cell, or a status that says why there is none.
-
-        The status can be "time limit", "memory limit", "not run" (by an estimate) or "died".
-        """
-        needed = memory_estimate(cell, shape.group_sizes) / 2**30
-        if needed > self.settings.memory_limit:
-            limit = f"the limit is {self.settings.memory_limit:g} GB"
-            return {"status": "not run", "message": f"needs about {needed:,.1f} GB, {limit}"}
-        if self._process is None:
-            self._start()
+def measure(fit, data):
+    """Fit, and measure. Seconds are processor time of one thread: other processes do not count."""
+    needed = memory_needed(fit, data)
+    if needed > MEMORY_LIMIT:
+        return {"status": "memory", "note": f"needs about {needed / 1e9:,.0f} GB of memory"}, []
+    model = estimator(fit, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.process_time()
         try:
-            self._pipe.send(cell)
-            result = self._wait()
+            model.fit(data.X, sensitive_features=data.groups)
+        except ValueError as error:
+            return {"status": "error", "note": " ".join(str(error).split())}, []
+        seconds = time.process_time() - start
+    result = {"status": "done", "seconds": seconds, **scores(model.labels_, data)}
+    result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    if fit.where == "alone":
+        return result, []
+    result["n_anchors"] = len(model.anchors_)
+    result["worst_violation"] = model.worst_violation_
+    if isinstance(model.graph, ReconstructionGraph):
+        group_sizes = model.counts_.sum(axis=0)
+        result |= {
+            "n_iter": model.n_iter_,
+            "converged": int(model.converged_),
+            "mass_error": model.mass_error_,
+            # By how many rows the targets of a group differ from its size.
+            "infeasible_by": np.abs(model.targets_.sum(axis=0) - group_sizes).max(),
+        }
+    return result, getattr(model, "history_", [])
+
+
+# Processes.
+
+
+def _serve(pipe, folder):
+    """Fits in, "started" and a result out, until the parent closes the pipe."""
+    warm = set()
+    while True:
+        try:
+            fit = pipe.recv()
+            rows = fit.rows if fit.dataset == "census" else 0
+            data = load(fit.dataset, folder, fit.scaling, rows).sample(fit.rows, fit.seed)
+            kind = (fit.method, fit.where, fit.block, fit.variant, data.n_groups)
+            if kind not in warm:  # compile the kernels before the time counts
+                measure(fit, data.sample(WARM_UP_ROWS))
+                warm.add(kind)
+            pipe.send("started")
+            pipe.send(measure(fit, data))
+        except (EOFError, BrokenPipeError):
+            return
+
+
+class Worker:
+    """A process that serves fits one after the other, and is ended at the time limit."""
+
+    def __init__(self, folder, limit):
+        self.folder, self.limit = folder, limit
+        self._process = self._pipe = None
+
+    def run(self, fit):
+        if self._process is None:
+            # Not fork: threads and locks of this process would be copied.
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=_serve, args=(theirs, self.folder), daemon=True)
+            self._process.start()
+            theirs.close()
+        try:
+            self._pipe.send(fit)
+            if self._pipe.poll(PREPARATION_SECONDS) and self._pipe.recv() == "started":
+                if self._pipe.poll(self.limit):
+                    return self._pipe.recv()
+                result = {"status": "time", "note": f"over {self.limit:g} s"}
+            else:
+                result = {"status": "died", "note": f"not ready after {PREPARATION_SECONDS:g} s"}
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            self._process.join()
-            code = self._process.exitcode
-            result = {"status": "died", "message": f"the process ended with exit code {code}"}
-        if result["status"] in ("died", "time limit", "memory limit"):
-            self._stop()
-        return result
+            result = {"status": "died", "note": "the process ended"}
+        self.close()
+        return result, []
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._stop()
-
-    def _start(self):
-        # Not fork: threads and locks of this process would be copied. Not a daemon: scikit-learn
-        # would then use one thread.
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self.settings))
-        self._process.start()
-        theirs.close()
-
-    def _stop(self):
+    def close(self):
         if self._process is not None:
             self._process.kill()
             self._process.join()
             self._pipe.close()
             self._process = self._pipe = None
-
-    def _wait(self):
-        if not self._pipe.poll(PREPARATION_SECONDS):
-            message = f"still preparing after {PREPARATION_SECONDS:g} s"
-            return {"status": "time limit", "message": message}
-        message = self._pipe.recv()
-        if message != "started":
-            return message
-        limit = self.settings.time_limit
-        if not self._pipe.poll(limit):
-            return {"status": "time limit", "message": f"killed after {limit:g} s"}
-        return self._pipe.recv()
-
-
-def memory_estimate(cell, group_sizes):
-    """Bytes of a method alone, where they grow with pairs of rows; otherwise 0."""
-    n_rows, smallest = sum(group_sizes), min(group_sizes)
-    if cell.method == DENSE:
-        return DENSE_BYTES_PER_PAIR * n_rows**2
-    if cell.method == "fairlets" and cell.where == "alone":
-        return FAIRLET_BYTES_PER_PAIR * smallest * (n_rows - smallest)
-    return 0
-
-
-def _serve(pipe, settings):
-    """The process: cells in, "started" and a result out, until the parent closes the pipe."""
-    _limit_memory(settings.memory_limit)
-    while True:
-        try:
-            cell = pipe.recv()
-            try:
-                result = _timed(cell, settings, pipe)
-            except MemoryError:
-                message = f"needs more than {settings.memory_limit:g} GB"
-                result = {"status": "memory limit", "message": message}
-            pipe.send(result)
-        except (EOFError, BrokenPipeError):
-            return
-
-
-def _timed(cell, settings, pipe):
-    n_jobs = os.cpu_count() or 1
-    data = load(cell.dataset, settings.data_dir, settings.max_rows)
-    # Compile the kernels before the time counts.
-    small = data.sample(min(WARM_UP_ROWS, max(len(data.X) // 4, 60)))
-    _seconds_of(cell, small, settings.seed, n_jobs)
-    if (cell.where == "alone" or cell.block == "faithful") and len(data.X) >= LARGE_ROWS:
-        seconds = pilot_estimate(cell, data, settings.seed, n_jobs)
-        if seconds > settings.patience:
-            return {
-                "status": "not run",
-                "message": f"would take about {readable(seconds)} by a pilot on fewer rows, more "
-                f"than {settings.patience:g} s (--patience)",
-            }
-    pipe.send("started")
-    return measure_cell(cell, settings, n_jobs)
-
-
-def pilot_estimate(cell, data, seed, n_jobs):
-    """Seconds of a fit, extrapolated from fits of more and more rows with one thread.
-
-    The exponent is fitted to the last three, and kept between 1 and 3. The framework is expected
-    to share its work evenly among the threads, so that nothing is left out that might end in
-    time; a method alone uses one.
-    """
-    sizes, times = [], []
-    n_rows = PILOT_ROWS
-    while n_rows <= len(data.X) // 2 and (len(times) < 3 or times[-1] < PILOT_SECONDS):
-        sizes.append(n_rows)
-        times.append(_seconds_of(cell, data.sample(n_rows), seed, n_jobs=1))
-        n_rows *= 2
-    slope = np.polyfit(np.log(sizes[-3:]), np.log(times[-3:]), 1)[0]
-    one_thread = times[-1] * (len(data.X) / sizes[-1]) ** np.clip(slope, 1.0, 3.0)
-    return float(one_thread / (n_jobs if cell.where == "framework" else 1))
-
-
-def _seconds_of(cell, data, seed, n_jobs):
-    """Processor time, which does not count what other processes take."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        start = time.process_time()
-        try:
-            estimator(cell, data, seed, n_jobs).fit(data.X, sensitive_features=data.groups)
-        except ValueError:
-            return 1e-3  # the real fit will say why
-        return max(time.process_time() - start, 1e-3)
-
-
-def readable(seconds):
-    """A duration in a suitable unit."""
-    for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
-
-
-def _limit_memory(gigabytes):
-    """Limit what the process may allocate from now on, where the system can."""
-    try:
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, FileNotFoundError):
-        return
-    limit = pages * resource.getpagesize() + int(gigabytes * 2**30)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

@@ -168,6 +168,35 @@ def test_scores_are_sums_of_features_counted_from_their_minimum():
     assert_allclose(row_scores(rows), scores_of(rows.X), rtol=1e-13)
 
 
+def printed_das(scores, n_selected):
+    """Algorithm 1, lines 11 to 16, as printed."""
+    s, chosen = scores / scores.max(), []
+    for _ in range(n_selected):
+        chosen.append(int(np.argmax(s)))
+        s = s * (1 - s) / s.max()
+    return list(dict.fromkeys(chosen))
+
+
+@pytest.mark.parametrize("origin", ["features", "table"])
+def test_the_printed_decay_selects_what_the_printed_loop_selects(origin):
+    X, group = make_data()
+    model = fit(X, group, FDAS(quotas="paper", decay="printed", origin=origin), 40)
+    smallest = X.min(axis=0) if origin == "features" else X.min()
+    scores, expected = (X - smallest).sum(axis=1), []
+    for r, quota in enumerate((22, 11, 7)):  # floors of 40 shares, the rest to the smallest count
+        members = np.flatnonzero(group == r)
+        expected += members[printed_das(scores[members], quota)].tolist()
+    assert_array_equal(model.anchor_indices_, expected)
+    assert len(expected) < 40  # rows that are selected again are one anchor
+
+
+@pytest.mark.parametrize("method", ["das", "random"])
+def test_the_selections_of_the_ablation_have_the_options_of_fdas(method):
+    X, group = make_data()
+    named, option = fit(X, group, method), fit(X, group, FDAS(selection=method))
+    assert_array_equal(named.anchor_indices_, option.anchor_indices_)
+
+
 @pytest.mark.parametrize("method", [select_fdas, select_das])
 def test_a_hundred_picks_are_a_hundred_rows(method):
     """Dividing by the maximum before the decay, as printed, gives three to ten (F1)."""

@@ -10,9 +10,7 @@ from fairanchor._kernels import LEAN
 def select_by_decay(scores, n_selected, selected):
     """Pick rows by the largest score; after each pick scores decay by ``s <- s (1 - s)``.
 
-    The decayed scores are divided by *their* maximum. (Dividing by the maximum before the
-    decay, as the paper's formula reads, keeps all scores below 1/4, where the decay is
-    monotone, and picks the same row for ever.)
+    The decayed scores are divided by the largest of a row that is left.
 
     Parameters
     ----------

@@ -63,9 +63,9 @@ def update_weights(
             image_of_best = Q[best, best] + rho - at_best
             image_of_z = at_best - (slope - linear)
             curvature = image_of_best - image_of_z
-            if curvature <= curvature_tolerance:
-                break
-            step = min(1.0, gap / curvature)
+            step = 1.0
+            if curvature > curvature_tolerance:
+                step = min(1.0, gap / curvature)
             kept = 1.0 - step
             slope = kept * (slope + step * image_of_z) + step * (
                 gradient[best] + step * image_of_best

@@ -2,7 +2,8 @@
 
 A row's score in DAS is the sum of its features, each counted from its smallest value. The row
 with the largest score is selected and all scores decay, so that the next largest is
-elsewhere in the range. FDAS runs this for every group, with a quota each.
+elsewhere in the range. FDAS runs this for every group, with a quota each. ``decay`` and ``origin``
+are described in `FDAS`.
 """
 
 from typing import Any
@@ -14,28 +15,43 @@ from fairanchor._kernels._das import select_by_decay
 from fairanchor.rows import MemoryRows
 
 
-def select_fdas(rows: MemoryRows, quotas: np.ndarray, seed: int) -> np.ndarray:
+def select_fdas(
+    rows: MemoryRows,
+    quotas: np.ndarray,
+    seed: int,
+    *,
+    decay: str = "renormalised",
+    origin: str = "features",
+) -> np.ndarray:
     """FDAS (Algorithm 1 of the paper): quotas per group, ordered by group, then selection."""
-    scores = row_scores(rows)
-    selected = []
-    for members, quota in zip(rows.members, quotas, strict=True):
-        selected.append(members[_select(scores[members], int(quota))])
+    scores, select = row_scores(rows, origin), DECAYS[decay]
+    selected = [
+        members[select(scores[members], int(quota))]
+        for members, quota in zip(rows.members, quotas, strict=True)
+    ]
     return np.concatenate(selected)
 
 
-def select_das(rows: MemoryRows, quotas: np.ndarray, seed: int) -> np.ndarray:
+def select_das(
+    rows: MemoryRows,
+    quotas: np.ndarray,
+    seed: int,
+    *,
+    decay: str = "renormalised",
+    origin: str = "features",
+) -> np.ndarray:
     """DAS: all rows compete for all seats, whatever their group."""
-    return _select(row_scores(rows), int(quotas.sum()))
+    return DECAYS[decay](row_scores(rows, origin), int(quotas.sum()))
 
 
-def select_random(rows: MemoryRows, quotas: np.ndarray, seed: int) -> np.ndarray:
+def select_random(rows: MemoryRows, quotas: np.ndarray, seed: int, **ignored: str) -> np.ndarray:
     """Distinct rows, uniformly at random: the baseline of the paper's ablation."""
     return sample_without_replacement(rows.n_rows, int(quotas.sum()), random_state=seed)
 
 
-def row_scores(rows: MemoryRows) -> np.ndarray:
-    """Sum of each row's features, counted from the smallest value of the feature."""
-    smallest = rows.X.min(axis=0)
+def row_scores(rows: MemoryRows, origin: str = "features") -> np.ndarray:
+    """Sum of each row's features, counted from their smallest values or from that of the table."""
+    smallest = rows.X.min(axis=0) if origin == "features" else rows.X.min()
     scores = np.empty(rows.n_rows)
 
     def kernel(block: Any, out: np.ndarray) -> None:
@@ -46,6 +62,7 @@ def row_scores(rows: MemoryRows) -> np.ndarray:
 
 
 def _select(scores: np.ndarray, n_selected: int) -> np.ndarray:
+    """Distinct rows: decayed scores are divided by the largest that is left."""
     selected = np.empty(n_selected, dtype=np.int64)
     n_found = select_by_decay(scores.copy(), n_selected, selected)
     if n_found == n_selected:
@@ -59,3 +76,19 @@ def _select(scores: np.ndarray, n_selected: int) -> np.ndarray:
     ranks = np.maximum.accumulate(ranks - steps) + steps
     selected[n_found:] = left[np.minimum(ranks, len(left) - len(ranks) + steps)]
     return selected
+
+
+def _select_as_printed(scores: np.ndarray, n_selected: int) -> np.ndarray:
+    """The printed loop: it selects a row repeatedly, which is one anchor, so there may be fewer."""
+    selected: list[int] = []
+    scores = scores / max(scores.max(initial=0.0), 1e-300)
+    while len(selected) < n_selected and len(scores):
+        selected.append(int(np.argmax(scores)))
+        largest = scores.max()
+        if largest <= 0.0:
+            break
+        scores = scores * (1.0 - scores) / largest
+    return np.array(list(dict.fromkeys(selected)), dtype=np.int64)
+
+
+DECAYS = {"renormalised": _select, "printed": _select_as_printed}

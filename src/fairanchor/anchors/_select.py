@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._utils._sampling import sorted_by_code
-from fairanchor.anchors._das import select_das, select_fdas, select_random
+from fairanchor.anchors._das import DECAYS, select_das, select_fdas, select_random
 from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
 from fairanchor.groups._groups import Groups
@@ -36,14 +36,49 @@ class FDAS(BaseEstimator):
     weights : {"mass", "uniform"}, default="mass"
         Whether the clusterer sees each anchor with the number of rows that it represents, or
         all anchors alike as in the paper.
+    decay : {"renormalised", "printed"}, default="renormalised"
+        How scores decay after a selection. The paper prints ``s (1 - s) / max(s)`` with the maximum
+        before the decay, and does not exclude selected rows: it selects rows repeatedly, and fewer
+        anchors than asked for are left. ``"renormalised"`` divides by the largest score that is
+        left, so that all anchors are distinct.
+    origin : {"features", "table"}, default="features"
+        What ``min(X)`` of the paper means: the smallest value of each feature, or of the table.
+    selection : {"fdas", "das", "random"}, default="fdas"
+        The paper's ablation: DAS is the same without quotas, and random rows have no score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairanchor import FDAS, AnchorFairClustering
+    >>> X, group = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % 2
+    >>> model = AnchorFairClustering(2, anchors=FDAS(quotas="paper"), n_anchors=40, random_state=0)
+    >>> len(model.fit(X, sensitive_features=group).anchor_indices_)
+    40
     """
 
-    def __init__(self, quotas: str = "balanced", weights: str = "mass") -> None:
+    def __init__(
+        self,
+        quotas: str = "balanced",
+        weights: str = "mass",
+        decay: str = "renormalised",
+        origin: str = "features",
+        selection: str = "fdas",
+    ) -> None:
         self.quotas = quotas
         self.weights = weights
+        self.decay = decay
+        self.origin = origin
+        self.selection = selection
 
     def _check(self) -> None:
-        for name, options in {"quotas": tuple(QUOTAS), "weights": ("mass", "uniform")}.items():
+        allowed = {
+            "quotas": tuple(QUOTAS),
+            "weights": ("mass", "uniform"),
+            "decay": tuple(DECAYS),
+            "origin": ("features", "table"),
+            "selection": tuple(SELECTIONS),
+        }
+        for name, options in allowed.items():
             if getattr(self, name) not in options:
                 raise ValueError(
                     f"FDAS({name}={getattr(self, name)!r}) should be one of {list(options)}."
@@ -51,14 +86,19 @@ class FDAS(BaseEstimator):
 
 
 class AnchorPlan(NamedTuple):
-    """Which anchors to choose: method, quota of each group, and whether they carry masses.
+    """Which anchors to choose: method, quota of each group, and the options of `FDAS`.
 
     ``method`` is a name in `METHODS`, or an array of row indices, for which quotas are None.
     """
 
     method: str | np.ndarray
     quotas: Any
-    weighted: bool = True
+    options: FDAS
+
+    def select_rows(self, rows: Any, seed: int) -> np.ndarray:
+        """Indices of rows by the method, which is a name in `SELECTIONS`."""
+        options = {"decay": self.options.decay, "origin": self.options.origin}
+        return SELECTIONS[str(self.method)](rows, self.quotas, seed, **options)
 
     def rows_to_draw(self, group_sizes: np.ndarray) -> np.ndarray:
         """Rows of each group that the method needs, of rows that are in chunks."""
@@ -103,15 +143,15 @@ def plan_anchors(
     """
     n_rows = int(groups.sizes.sum())
     if not isinstance(anchors, (str, FDAS)):
-        return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None)
+        return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None, FDAS())
     options = anchors if isinstance(anchors, FDAS) else FDAS()
     options._check()
-    method = "fdas" if isinstance(anchors, FDAS) else anchors
+    method = anchors.selection if isinstance(anchors, FDAS) else anchors
     if isinstance(n_anchors, str):
         n_anchors = auto_n_anchors(groups.sizes, n_clusters, few=few)
     _check_n_anchors(n_anchors, n_clusters, groups, method, options.quotas)
     quotas = QUOTAS[options.quotas](groups.sizes, n_anchors, n_clusters)
-    return AnchorPlan(method, quotas, weighted=options.weights == "mass")
+    return AnchorPlan(method, quotas, options)
 
 
 def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed: int) -> Anchors:
@@ -128,9 +168,9 @@ def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed:
         if not isinstance(plan.method, str):
             indices = plan.method
         elif drawn is None or plan.method == "random":
-            indices = SELECTIONS[plan.method](rows, plan.quotas, seed)
+            indices = plan.select_rows(rows, seed)
         else:
-            indices = drawn.numbers[SELECTIONS[plan.method](candidates, plan.quotas, seed)]
+            indices = drawn.numbers[plan.select_rows(candidates, seed)]
         chosen = rows.take(indices, "anchors")
         points, codes = chosen.X, chosen.group_codes
     cells = _Cells.of(points, codes, rows.n_groups)
@@ -138,7 +178,7 @@ def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed:
     if indices is None:  # a last step of k-means, on all rows
         used = masses > 0
         points = np.where(used[:, None], sums / np.where(used, masses, 1.0)[:, None], points)
-    return Anchors(points, codes, masses, indices, plan.weighted)
+    return Anchors(points, codes, masses, indices, plan.options.weights == "mass")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from fairanchor.graph import (
     LocalGraph,
     ReconstructionGraph,
     SoftLabels,
+    averaged_anchors,
     fairness_targets,
     nearest_targets,
     sufficient_multipliers,
@@ -57,7 +58,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     1. *Anchors*: a few points represent all rows, with a quota for each group.
     2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
     3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
-       row in a cluster is its squared distance to the nearest anchor of that cluster.
+       row in a cluster is its squared distance to the nearest anchor of that cluster, or the mean
+       over a few of them (see `LocalGraph`).
     4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
        asked for.
 
@@ -271,6 +273,14 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         targets; the reconstruction graph by ADMM with Frank-Wolfe steps; argmax. A target that
         cannot be met, which is the rule, ends in a ConvergenceWarning.
 
+        Where the text of the paper is ambiguous or cannot be run, these choices replace it:
+        decayed scores are divided by the largest that is left (``FDAS(decay="printed")`` is the
+        printed rule, which selects rows repeatedly); scores count from the smallest value of each
+        feature (``FDAS(origin="table")`` is the other reading); the first penalty follows the
+        anchors; the solver stops by relative residuals; and a clusterer that returns fewer
+        clusters than asked for raises an error. The page on the reproduction of the paper has the
+        effect of each.
+
         Parameters
         ----------
         n_clusters : int, default=8
@@ -424,7 +434,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         n_clusters = int(anchor_labels.max()) + 1
         rows = training.distinct
-        costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
+        costs = LocalCosts(
+            anchors.points, anchor_labels, n_clusters, graph.n_neighbors,
+            averaged_anchors(anchor_labels, training.rows.n_rows),
+        )  # fmt: skip
         known, mass, total = unconstrained(rows, costs)
         summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
         constraint = self._constraint(training, summary)

@@ -23,37 +23,49 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.graph._problem import AnchorGraphProblem, GraphResult
 from fairanchor.rows import MemoryRows
 
-# An infeasible target keeps the residual from vanishing, and the paper's rule would double
-# the penalty without end.
-LARGEST_RHO = 1e6
+# Infeasible targets make the printed rule double the penalty without end. This bound keeps doubles
+# finite; it takes 3,300 iterations to get there.
+LARGEST_GROWTH = 1e100
 
 
 @dataclass(frozen=True)
 class ADMMSolver:
     """ADMM as in the paper, collapsed to its distinct numbers.
 
+    The paper does not state the first penalty, the tolerance and the numbers of iterations, nor
+    which norm its tolerance refers to; those are the defaults here.
+
     Parameters
     ----------
     max_iter : int
         Number of iterations, each one sweep over all rows.
     tol : float
-        Relative tolerance of both residuals.
+        Tolerance of both residuals.
+    stopping : {"relative", "printed"}
+        ``"relative"``: the rule of Boyd et al., whom the paper cites, with residuals relative to Z,
+        E and the multipliers. ``"printed"``: ``max(r, s) < tol``, although s has the unit of
+        squared features, and both grow with the number of rows.
     n_inner : int
         Frank-Wolfe steps per row and iteration.
-    rho : float
-        First penalty.
+    rho : float or None
+        First penalty. None is ``trace(2HH') / m`` with anchors measured from their mean: the
+        curvature of the row problems, whatever the unit of the features.
     adapt_every, factor, ratio : int, float, float
-        Every so many iterations the penalty is multiplied (divided) by ``factor`` if the primal
-        residual exceeds ``ratio`` times the dual one (or the reverse).
+        From the first iteration on, every so many iterations the penalty is multiplied (divided)
+        by ``factor`` if the primal residual exceeds ``ratio`` times the dual one (or the reverse).
+    constrained : bool
+        False leaves out the constraint: the paper's ablation AC, by the same iteration.
     """
 
     max_iter: int = 100
     tol: float = 1e-3
+    stopping: str = "relative"
     n_inner: int = 50
-    rho: float = 1.0
+    rho: float | None = None
     adapt_every: int = 10
     factor: float = 2.0
     ratio: float = 10.0
+    constrained: bool = True
     absolute_tol: float = 1e-4
     gap_tol: float = 1e-6
     curvature_tol: float = 1e-12
@@ -77,22 +89,20 @@ class ADMMSolver:
             multipliers=np.zeros(targets.shape),
             shift=np.zeros(targets.shape),
             mass=cell_sizes / problem.n_anchors,
-            rho=self.rho,
+            rho=first_penalty(problem) if self.rho is None else self.rho,
         )
+        first_rho = state.rho
         history = []
         converged = False
-        for iteration in range(1, self.max_iter + 1):
+        for k in range(self.max_iter):
             state, record = self._iterate(problem, rows, targets, cell_sizes, Z, state)
-            history.append({"sweep": iteration, **record})
-            scale = np.sqrt(Z.size)
-            primal_bound = scale * self.absolute_tol + self.tol * record["norm"]
-            dual_bound = scale * self.absolute_tol + self.tol * record["multiplier_norm"]
-            if record["r"] <= primal_bound and record["s"] <= dual_bound:
+            if k % self.adapt_every == 0:
+                state = self._adapted(state, record, LARGEST_GROWTH * first_rho)
+                record["s"] *= state.rho / record["rho"]  # printed after the update of rho
+            history.append({"sweep": k + 1, **record})
+            if self._stops(record, Z.size, first_rho):
                 converged = True
                 break
-            # Frozen in the second half: convergence needs a constant penalty.
-            if iteration % self.adapt_every == 0 and iteration <= self.max_iter // 2:
-                state = self._adapted(state, record)
         return GraphResult(
             multipliers=state.multipliers,
             soft_labels=Z @ np.eye(problem.n_clusters)[problem.anchor_labels],
@@ -132,9 +142,8 @@ class ADMMSolver:
             return mass, np.array([squared, value, (weights**2).sum()])
 
         mass, (squared_change, objective, squared_norm) = rows.sum(kernel)
-        new_shift = np.divide(
-            targets - mass, cell_sizes, out=np.zeros(targets.shape), where=cell_sizes > 0
-        )
+        bound = cell_sizes > 0 if self.constrained else np.zeros(targets.shape, dtype=bool)
+        new_shift = np.divide(targets - mass, cell_sizes, out=np.zeros(targets.shape), where=bound)
         # ||E - E_old||^2 with E = Z + v: the cross term needs block sums only.
         moved = new_shift - state.shift
         cross = 2.0 * (moved * (mass - state.mass)).sum()
@@ -155,13 +164,27 @@ class ADMMSolver:
         }
         return _State(multipliers, new_shift, mass, state.rho), record
 
-    def _adapted(self, state: "_State", record: dict) -> "_State":
+    def _stops(self, record: dict, n_entries: int, first_rho: float) -> bool:
+        if self.stopping == "printed":
+            return bool(max(record["r"], record["s"]) < self.tol)
+        least = np.sqrt(n_entries) * min(self.absolute_tol, self.tol)
+        primal_bound = least + self.tol * record["norm"]
+        dual_bound = first_rho * least + self.tol * record["multiplier_norm"]
+        return bool(record["r"] <= primal_bound and record["s"] <= dual_bound)
+
+    def _adapted(self, state: "_State", record: dict, largest_rho: float) -> "_State":
         rho = state.rho
         if record["r"] > self.ratio * record["s"]:
-            rho = min(rho * self.factor, LARGEST_RHO)
+            rho = min(rho * self.factor, largest_rho)
         elif record["s"] > self.ratio * record["r"]:
             rho /= self.factor
         return replace(state, rho=rho)
+
+
+def first_penalty(problem: AnchorGraphProblem) -> float:
+    """``trace(2HH') / m``, or the ridge where all anchors are equal."""
+    curvature = 2.0 * float((problem.H**2).sum()) / problem.n_anchors
+    return curvature if curvature > 0.0 else 2.0 * problem.alpha
 
 
 @dataclass(frozen=True)
