@@ -26,7 +26,6 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor._utils._typing import Path as PathName
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
-from fairanchor.graph._local import AVERAGED
 from fairanchor.groups._attributes import Attributes
 from fairanchor.tables._plain import from_plain, to_plain
 
@@ -125,7 +124,6 @@ FITTED: dict[str, dict[str, Array | Value]] = {
     | {
         "_costs.anchors": Array("md", "f", POINT),
         "_costs.n_neighbors": Value(int, (1, 2**31 - 1)),
-        "_costs.n_averaged": Value(int, (1, AVERAGED)),
         "_costs.least_alpha": Value(float, POSITIVE),
     },
     "SoftLabels": OF_ANCHORS
@@ -485,8 +483,6 @@ def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
     if labels is not None:
         is_valid = labels.max() < sizes["c"] == len(np.unique(labels))
         require(is_valid, "array 'anchor_labels_'")
-        n_averaged = fitted.get("_costs.n_averaged", 1)
-        require(n_averaged <= np.bincount(labels).min(), f"value n_averaged {n_averaged}")
 
 
 def _check_names(document: dict, groups: list, n_features: int) -> None:

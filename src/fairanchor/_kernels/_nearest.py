@@ -48,8 +48,8 @@ def _distances(anchor, tile, distances):
 
 
 @njit(**LEAN, fastmath=FINITE)
-def nearest_in_clusters(X, H, first, n_averaged, distances):
-    """Write each row's mean squared distance to the nearest anchors of each cluster.
+def nearest_in_clusters(X, H, first, distances):
+    """Write each row's squared distance to the nearest anchor of each cluster.
 
     Parameters
     ----------
@@ -58,35 +58,27 @@ def nearest_in_clusters(X, H, first, n_averaged, distances):
         The anchors, those of a cluster one after the other.
     first : ndarray of shape (n_clusters + 1,)
         Cluster l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
-    n_averaged : int
-        Number of nearest anchors; every cluster has at least as many.
     distances : ndarray of shape (n_rows, n_clusters)
         Written.
     """
     n_clusters = len(first) - 1
     tile, found = np.zeros((H.shape[1], TILE)), np.empty(TILE)
-    smallest = np.empty((n_clusters, n_averaged, TILE))
+    smallest = np.empty((n_clusters, TILE))
     rows = np.arange(X.shape[0])
     for start in range(0, X.shape[0], TILE):
         stop = start + TILE if start + TILE < X.shape[0] else X.shape[0]
         _fill_tile(X, rows, start, stop, tile)
         for l in range(n_clusters):
-            for t in range(n_averaged):
-                for i in range(TILE):
-                    smallest[l, t, i] = np.inf
+            low = smallest[l]
+            for i in range(TILE):
+                low[i] = np.inf
             for a in range(first[l], first[l + 1]):
                 _distances(H[a], tile, found)
-                for t in range(n_averaged):  # the larger one moves on to the next place
-                    low = smallest[l, t]
-                    for i in range(TILE):
-                        x, y = found[i], low[i]
-                        low[i], found[i] = (x, y) if x < y else (y, x)
+                for i in range(TILE):
+                    low[i] = found[i] if found[i] < low[i] else low[i]
         for i in range(stop - start):
             for l in range(n_clusters):
-                total = 0.0
-                for t in range(n_averaged):
-                    total += smallest[l, t, i]
-                distances[start + i, l] = total / n_averaged
+                distances[start + i, l] = smallest[l, i]
 
 
 @njit(**LEAN, fastmath=FINITE)

@@ -36,7 +36,6 @@ from fairanchor.graph import (
     LocalGraph,
     ReconstructionGraph,
     SoftLabels,
-    averaged_anchors,
     fairness_targets,
     nearest_targets,
     sufficient_multipliers,
@@ -58,8 +57,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     1. *Anchors*: a few points represent all rows, with a quota for each group.
     2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
     3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
-       row in a cluster is its squared distance to the nearest anchor of that cluster, or the mean
-       over a few of them (see `LocalGraph`).
+       row in a cluster is its squared distance to the nearest anchor of that cluster.
     4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
        asked for.
 
@@ -434,10 +432,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         n_clusters = int(anchor_labels.max()) + 1
         rows = training.distinct
-        costs = LocalCosts(
-            anchors.points, anchor_labels, n_clusters, graph.n_neighbors,
-            averaged_anchors(anchor_labels, training.rows.n_rows),
-        )  # fmt: skip
+        costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
         known, mass, total = unconstrained(rows, costs)
         summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
         constraint = self._constraint(training, summary)

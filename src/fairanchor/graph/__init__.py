@@ -6,7 +6,7 @@ and `_admm`, the tables that it has to meet in `_targets`.
 """
 
 from fairanchor.graph._admm import ADMMSolver, warn_not_converged
-from fairanchor.graph._local import LocalCosts, LocalGraph, averaged_anchors
+from fairanchor.graph._local import LocalCosts, LocalGraph
 from fairanchor.graph._newton import NewtonSolver, sufficient_multipliers
 from fairanchor.graph._problem import (
     AnchorGraphProblem,
@@ -29,7 +29,6 @@ __all__ = [
     "RowSolver",
     "SoftLabels",
     "allowed_anchors",
-    "averaged_anchors",
     "fairness_targets",
     "nearest_targets",
     "sufficient_multipliers",

@@ -8,8 +8,7 @@ With ``d_ij = ||x_i - h_j||^2``::
 Given the dual variables, a row's weights are a projection onto the simplex, in closed form and
 sparse. For whole targets, a unique optimum and small enough alpha the soft labels are 0 or 1, and
 the problem is the assignment with costs ``D[i, l] = min of d_ij over the anchors j of cluster l``.
-Labels are made from these costs, or from the mean over a few nearest anchors of the cluster: where
-anchors are many, the cells of single anchors make the boundaries between clusters jagged.
+Labels are made from these costs.
 """
 
 import hashlib
@@ -28,18 +27,12 @@ from fairanchor.rows import MemoryRows
 # Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
 # equal distances from more anchors than n_neighbors have no other.
 LEAST_ALPHA = 1e-3
-# Costs are means over so many anchors, if that is at most one in so many of the smallest cluster's,
-# and there are so many rows per anchor. Chosen on overlapping blobs (5 to 30 features, 5 seeds):
-# five anchors lower the k-means cost by 0.6 to 2.2 %, three by 0.5 to 1.7 %. Shapes do not change.
-AVERAGED, SHARE_AVERAGED, ROWS_PER_ANCHOR = 5, 5, 10
 
 
 class LocalGraph(BaseEstimator):
     """Connect each row to the anchors around it.
 
     The cost of a row in a cluster is its squared distance to the nearest anchor of that cluster.
-    Where there are at least ten rows per anchor, it is the mean over the five nearest anchors of
-    the cluster, or over a fifth of the anchors of the smallest cluster if that is less.
 
     Parameters
     ----------
@@ -59,22 +52,14 @@ class LocalGraph(BaseEstimator):
             )
 
 
-def averaged_anchors(anchor_labels: np.ndarray, n_rows: int) -> int:
-    """Number of nearest anchors whose mean squared distance is the cost of a cluster."""
-    if n_rows < ROWS_PER_ANCHOR * len(anchor_labels):
-        return 1
-    return int(np.clip(np.bincount(anchor_labels).min() // SHARE_AVERAGED, 1, AVERAGED))
-
-
 @dataclass(frozen=True)
 class LocalCosts:
-    """Mean squared distance of rows to the ``n_averaged`` nearest anchors of each cluster."""
+    """Squared distance of rows to the nearest anchor of each cluster."""
 
     anchors: np.ndarray
     anchor_labels: np.ndarray
     n_clusters: int
     n_neighbors: int = 5
-    n_averaged: int = 1
     least_alpha: float = 1e-300
     takes_long = True
 
@@ -89,13 +74,13 @@ class LocalCosts:
     def key(self) -> bytes:
         """Identifies these costs among those of other anchors or labels."""
         digest = hashlib.blake2b(self.anchors.tobytes(), digest_size=16)
-        digest.update(self.anchor_labels.tobytes() + bytes([self.n_averaged]))
+        digest.update(self.anchor_labels.tobytes())
         return digest.digest()
 
     def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
         _, H, first = self._layout
-        kernels.nearest_in_clusters(block.X, H, first, self.n_averaged, out)
+        kernels.nearest_in_clusters(block.X, H, first, out)
 
     def with_typical_distance(self, distance: float) -> "LocalCosts":
         """The same costs, with the mean squared distance of a row to its nearest anchor."""
