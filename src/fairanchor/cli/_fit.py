@@ -43,8 +43,8 @@ CERTIFICATES = {
 @click.command(
     short_help="Cluster a table with fair groups.",
     epilog=(
-        "Examples: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
-        "--model people.npz; fairanchor fit stops.csv -k 20 --max-size 2000 -o labels.csv"
+        "Example: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
+        "--model people.npz"
     ),
 )
 @click.argument("source", metavar="INPUT", type=PATH)

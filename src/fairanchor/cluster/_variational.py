@@ -36,6 +36,8 @@ from fairanchor.rows._sums import label_sums
 #: Cells lighter than this share of the total weight count as this heavy: the penalty of a
 #: cluster without a group is large but finite.
 MASS_FLOOR = 1e-20
+# Of all rows together: a larger penalty would overflow.
+LARGEST_PENALTY = 1e300
 #: First soft labels are softmax(-FIRST_SHARPNESS * costs / their spread): soft enough that a
 #: group far away can still enter a cluster, sharp enough that the argmax keeps its shares.
 FIRST_SHARPNESS = 10.0
@@ -245,7 +247,8 @@ class VariationalFairClustering(FairClusterer):
             return 10.0
         squared = ((X - np.average(X, axis=0, weights=weights)) ** 2).sum(axis=1)
         costs = np.sqrt(squared) if self.objective == "kmedian" else squared
-        return float(np.average(costs, weights=weights))
+        total = len(X) if weights is None else weights.sum()
+        return min(float(np.average(costs, weights=weights)), 0.1 * LARGEST_PENALTY / total)
 
     def _best_run(self, rows: "PenalisedRows", objective: "MeansObjective") -> "_Run":
         """The run with the lowest energy, the earliest on ties."""
@@ -403,10 +406,10 @@ class PenalisedRows:
         masses = np.bincount(codes, weights=kept_weights, minlength=groups.n_groups)
         total = float(masses.sum())
         strength = float(fairness_weight) * total
-        if not strength < 1e300:
+        if not strength < LARGEST_PENALTY:
             raise ValueError(
                 f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
-                "below 1e300: the penalty must stay a finite number."
+                f"below {LARGEST_PENALTY:g}: the penalty must stay a finite number."
             )
         floor = MASS_FLOOR * total
         return cls(X[kept], kernels.Model(kept_weights, codes, masses / total, strength, floor))
