@@ -175,3 +175,8 @@ def test_the_papers_targets_need_admm(graph):
     )
     with pytest.raises(ValueError, match="'paper'.*admm"):
         model.fit(POINTS, sensitive_features=GROUP)
+
+
+def test_a_cluster_whose_anchors_represent_no_row_has_no_target():
+    summary = summary_of([[2, 1], [1, 1]], [5.5, 0.0], [3.5, 2.0], whole=False)
+    assert_allclose(fairness_targets("anchors_sized", summary), [[3.5, 2.0], [0.0, 0.0]])

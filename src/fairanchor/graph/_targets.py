@@ -72,7 +72,11 @@ def anchors_sized_targets(summary: AnchorSummary) -> np.ndarray:
     sizes = _sizes_of_masses(summary)
     table = summary.counts + 0.5
     for _ in range(FITTING_STEPS):
-        table = table * (sizes / table.sum(axis=1))[:, None]
+        row_sums = table.sum(axis=1)  # zero for a cluster whose anchors represent no row
+        table = (
+            table
+            * np.divide(sizes, row_sums, out=np.zeros(len(sizes)), where=row_sums > 0)[:, None]
+        )
         columns = table.sum(axis=0)
         table = table * np.divide(summary.group_sizes, columns)
         if np.abs(table.sum(axis=1) - sizes).max() <= FITTING_TOLERANCE * sizes.max():
