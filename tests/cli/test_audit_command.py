@@ -117,7 +117,7 @@ def test_one_row_without_a_cluster_is_no_yes_but_no_failure(folder, run):
     frame.to_csv("nearly.csv", index=False)
     audit = ("audit", "nearly.csv", "--sensitive", "g", "--min-relative-balance", 0.99)
     found = json.loads(run(*audit, "--json").stdout)
-    assert found["answer"] == "Not for all rows: 1 are left out. For the others: Nearly"
+    assert found["answer"] == "Not for all rows: 1 row left out. For the others: Nearly"
 
 
 def test_rows_without_a_group_may_be_of_any(folder, run):

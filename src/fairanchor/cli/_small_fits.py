@@ -1,5 +1,6 @@
 """Small fits that run every kernel with all types of arguments that arise from users' data."""
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,9 @@ SMALL_FITS = {
 def _fit(model, rows, groups, weights=None):
     """Fit a model and label the rows again."""
     model.fit(rows, sensitive_features=groups, sample_weight=weights)
-    methods = ("predict", "predict_proba", "transform", "score")
-    for method in filter(lambda name: hasattr(model, name), methods):
-        getattr(model, method)(rows, sensitive_features=groups)
+    for name in ("predict", "predict_proba", "transform", "score"):
+        method = getattr(model, name, None)
+        if method is None:
+            continue
+        takes_groups = "sensitive_features" in signature(method).parameters
+        method(rows, **({"sensitive_features": groups} if takes_groups else {}))

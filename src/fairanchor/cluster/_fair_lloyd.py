@@ -7,13 +7,13 @@ the end, where one exact assignment belongs to the last centres.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from fairanchor._kernels import _centers as kernels
+from fairanchor._utils._cached import cached_property
 from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
 from fairanchor.assignment._sweep import Swept

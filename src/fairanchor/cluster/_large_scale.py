@@ -6,12 +6,12 @@ price per cluster and group, so the fitted model labels new rows and fits in a s
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fairanchor._utils._cached import cached_property
 from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import with_one_blas_thread
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names

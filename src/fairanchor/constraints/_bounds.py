@@ -7,13 +7,13 @@ bounds as a linear system on the table of clusters x joint groups, which the eng
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from fairanchor._kernels._dual import Bounds
+from fairanchor._utils._cached import cached_property
 
 # Shares this close are one, and a count this close to a bound meets it.
 SAME_SHARE = 1e-12

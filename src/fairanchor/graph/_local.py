@@ -13,7 +13,6 @@ Labels are made from these costs.
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +21,7 @@ from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
 from fairanchor._kernels import _nearest as kernels
+from fairanchor._utils._cached import cached_property
 from fairanchor.rows import MemoryRows
 
 # Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at

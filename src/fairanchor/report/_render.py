@@ -10,13 +10,13 @@ import base64
 import hashlib
 import platform
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from importlib import metadata, resources
 from typing import Any
 
 import numpy as np
 
 from fairanchor import __version__
+from fairanchor._utils._cached import cached_property
 from fairanchor.audit._profiles import typical_rows
 from fairanchor.audit._remarks import group_remarks
 from fairanchor.metrics import breakdown_of_table, worst_relative_balance_of_table

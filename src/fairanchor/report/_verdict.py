@@ -66,10 +66,8 @@ def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
     """Rows without a cluster or a group turn a yes into a statement about the others."""
     if not run.n_rows_left_out or level not in ("good", "fair"):
         return answer, level
-    return (
-        f"Not for all rows: {run.n_rows_left_out:,} are left out. For the others: {answer}",
-        "fair",
-    )
+    left_out = counted(run.n_rows_left_out, "row")
+    return f"Not for all rows: {left_out} left out. For the others: {answer}", "fair"
 
 
 def _answer(run: RunSummary) -> tuple[str, str]:

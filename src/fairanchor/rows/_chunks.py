@@ -12,11 +12,12 @@ small results, `sum` adds small tables.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from fairanchor._utils._cached import cached_property
 from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows._memory import MemoryRows, added
 from fairanchor.rows._tables import part_of, stacked

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +12,7 @@ from joblib import effective_n_jobs, parallel_config
 from scipy.sparse import issparse
 
 from fairanchor._kernels import _distinct as kernels
+from fairanchor._utils._cached import cached_property
 from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._shared_state import one_blas_thread
 from fairanchor.rows._tables import UnitTable, bytes_of, numbers_per_row, rows_at, rows_between

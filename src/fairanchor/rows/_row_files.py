@@ -7,7 +7,6 @@ until a span of rows is requested.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 from pyarrow.fs import FileType
 
+from fairanchor._utils._cached import cached_property
 from fairanchor.rows._columns import (
     MISSING_ADVICE,
     check_finite,
