@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fairanchor.cli._common import composition_lines, shared
+from fairanchor.tables._wording import counted
 
 
 @click.command(
@@ -61,7 +62,7 @@ def demo(rows: int, clusters: int, save: str | None, seed: int, jobs: int, force
     lines.append(f"{'best possible balance':24}{dataset_balance(group):9.4f}")
     lines.append(
         f"\nEvery cell is within {model.worst_violation_:.2f} rows of exact proportionality "
-        f"({model.n_iter_} iterations)."
+        f"({counted(model.n_iter_, 'iteration')})."
     )
     click.echo("\n".join(lines))
 
