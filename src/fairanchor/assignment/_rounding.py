@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from fairanchor.constraints._bounds import BoundRows, BoundRule, CellConstraints
+from fairanchor.constraints._bounds import BoundRule, CellConstraints
 
 # What the whole entropy of a cluster counts beside distances of cells in rows. So much that
 # nearness hardly ever costs a cluster a thousandth of it: of two groups a move between two
@@ -225,13 +225,13 @@ def whole_table(rule: BoundRule, table: np.ndarray, group_sizes: np.ndarray) -> 
     -------
     counts : ndarray of shape (n_clusters, n_groups), dtype int64
     """
-    group_sizes, bound_rows = np.rint(group_sizes), rule.bound_rows
-    table = _within_bounds(bound_rows.constraints, table, group_sizes)
+    group_sizes = np.rint(group_sizes)
+    table = _within_bounds(rule.cells, table, group_sizes)
     if table.size <= MOST_CELLS:
         for miss, reach in TRIALS:
             if miss == 0.0 and reach > 0 and table.size > FEW_CELLS:
                 continue
-            counts = _search(bound_rows, table, group_sizes, miss, reach)
+            counts = _search(rule.cells, table, group_sizes, miss, reach)
             if counts is not None:
                 return counts
     return _rounded(rule, table, group_sizes)
@@ -268,18 +268,22 @@ def _within_bounds(
 
 
 def _search(
-    bound_rows: BoundRows, table: np.ndarray, group_sizes: np.ndarray, miss: float, reach: int
+    constraints: CellConstraints,
+    table: np.ndarray,
+    group_sizes: np.ndarray,
+    miss: float,
+    reach: int,
 ) -> np.ndarray | None:
     """The nearest table that is beyond no bound on shares by more than ``miss``, or None.
 
     A cell is its floor, plus at most one row at a cost that its fraction tells, plus or minus
     further rows at the full cost.
     """
-    constraints, (n_clusters, n_groups) = bound_rows.constraints, table.shape
+    n_clusters, n_groups = table.shape
     cells = np.maximum(_snapped(table), 0.0).ravel()
     floor = np.floor(cells)
     of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups), format="csr")
-    slack = np.where(bound_rows.place[:, 0] < 0, 0.0, miss)
+    slack = np.where(constraints.place[:, 0] < 0, 0.0, miss)
     left = constraints.right - constraints.matrix @ floor
     wanted = group_sizes - of_groups @ floor
 

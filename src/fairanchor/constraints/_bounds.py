@@ -6,6 +6,8 @@ column by itself: nothing but the rule has to know the difference. `CellConstrai
 bounds as a linear system on the table of clusters x joint groups, which the engine takes.
 """
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -53,22 +55,6 @@ class ShareBounds:
             np.broadcast_to(np.asarray(greatest, dtype=np.float64), n_clusters),
         )
 
-    @classmethod
-    def proportional(
-        cls,
-        group_sizes: np.ndarray,
-        n_clusters: int,
-        tolerance: float,
-        *,
-        least: Any = 0.0,
-        greatest: Any = np.inf,
-    ) -> Self:
-        """Shares in ``[(1 - tolerance) pi_r, pi_r / (1 - tolerance)]``, pi_r those of the data."""
-        check_tolerance(tolerance)
-        shares = np.asarray(group_sizes, dtype=np.float64) / np.sum(group_sizes)
-        lower, upper = share_interval(shares, tolerance)
-        return cls.of_shares(lower, upper, n_clusters, least=least, greatest=greatest)
-
     @property
     def n_clusters(self) -> int:
         return len(self.least)
@@ -115,7 +101,7 @@ def share_interval(shares: np.ndarray, tolerance: float) -> tuple[np.ndarray, np
 
 
 def check_tolerance(tolerance: Any) -> None:
-    """Refuse what is not a number in [0, 1]."""
+    """Raise an error for what is not a number in [0, 1]."""
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)):
         raise TypeError(f"tolerance={tolerance!r} should be a number between 0 and 1.")
     if not 0.0 <= tolerance <= 1.0:
@@ -150,8 +136,11 @@ class CellConstraints:
     of_cells, of_sizes : Entries
         Coefficients of the cells, in row-major order, and of the sizes.
     right : ndarray of shape (n_bounds,)
-    is_equal : ndarray of bool of shape (n_bounds,)
-        The sum is equal to ``right`` there, at most ``right`` elsewhere.
+    sign : ndarray of shape (n_bounds,)
+        The sum is equal to ``right`` where it is 0, elsewhere at most ``right``; 1 is for a
+        greatest value, -1 for a least one, whose coefficients have the opposite sign.
+    place : ndarray of shape (n_bounds, 3)
+        Attribute (-1 for a size), cluster and group of each.
     shape : tuple
         (n_clusters, n_groups).
     """
@@ -159,7 +148,8 @@ class CellConstraints:
     of_cells: Entries
     of_sizes: Entries
     right: np.ndarray
-    is_equal: np.ndarray
+    sign: np.ndarray
+    place: np.ndarray
     shape: tuple
 
     @classmethod
@@ -167,14 +157,58 @@ class CellConstraints:
         """Every cell as in a table."""
         table = np.asarray(table, dtype=np.float64)
         cells, nothing = np.arange(table.size), np.empty(0, dtype=np.int64)
-        of_cells = Entries(cells, cells, np.ones(table.size))
-        is_equal = np.ones(table.size, dtype=np.bool_)
-        of_sizes = Entries(nothing, nothing, np.empty(0))
-        return cls(of_cells, of_sizes, table.ravel(), is_equal, table.shape)
+        return cls(
+            Entries(cells, cells, np.ones(table.size)),
+            Entries(nothing, nothing, np.empty(0)),
+            table.ravel(),
+            np.zeros(table.size, dtype=np.int64),
+            np.column_stack([0 * cells, *np.divmod(cells, table.shape[1])]),
+            table.shape,
+        )
+
+    @classmethod
+    def of_bounds(cls, bounds: Sequence[ShareBounds], joint: np.ndarray | None = None) -> Self:
+        """Bounds of several attributes on the table of clusters × joint groups.
+
+        Parameters
+        ----------
+        bounds : sequence of ShareBounds
+            One per attribute; the sizes are those of the first.
+        joint : ndarray of shape (n_joint, n_attributes), default=None
+            Codes of the joint groups; by default one attribute, whose groups they are.
+        """
+        if joint is None:
+            joint = np.arange(bounds[0].lower.shape[1])[:, None]
+        least, greatest = bounds[0].least[:, None], bounds[0].greatest[:, None]
+        parts = list(_kinds(-1, least, greatest, least == greatest, np.inf))
+        for a, one in enumerate(bounds):
+            # A single group is all of every cluster.
+            is_trivial = (one.lower.shape[1] == 1) & (one.lower == 1.0) & (one.upper == 1.0)
+            upper = np.where(is_trivial, 1.0, one.upper)
+            lower = np.where(is_trivial, 0.0, one.lower)
+            parts += _kinds(a, lower, upper, one.is_equal & ~is_trivial, 1.0)
+        place, sign, values = map(np.concatenate, zip(*parts, strict=True))
+        direction, is_size = np.where(sign < 0, -1.0, 1.0), place[:, 0] < 0
+        # A size by itself, or minus a share of it.
+        of_sizes = direction * np.where(is_size, 1.0, -values)
+        margins = np.array([one.margin for one in bounds])
+        return cls(
+            _cells_of(place, direction, joint),
+            Entries(np.arange(len(sign)), place[:, 1], of_sizes),
+            np.where(is_size, direction * values, -margins[place[:, 0]]),
+            sign,
+            place,
+            (bounds[0].n_clusters, len(joint)),
+        )
 
     @property
     def n_bounds(self) -> int:
         return len(self.right)
+
+    @property
+    def is_equal(self) -> np.ndarray:
+        """Bounds that are equations."""
+        return self.sign == 0
 
     @cached_property
     def for_kernels(self) -> Bounds:
@@ -183,35 +217,34 @@ class CellConstraints:
 
     def typical_weight(self, cells: np.ndarray) -> np.ndarray:
         """For every bound the weight that it is about, if groups weigh so much in a cluster."""
-        n_clusters, n_groups = self.shape
-        weights = np.zeros(self.n_bounds)
         bounds, places, values = self.of_cells
-        np.add.at(weights, bounds, np.abs(values) * cells[places % n_groups])
-        is_size = np.ones(self.n_bounds, dtype=np.bool_)
-        is_size[bounds] = False
-        return np.where(is_size, cells.sum(), weights)
+        weights = np.abs(values) * cells[places % self.shape[1]]
+        of_cells = np.bincount(bounds, weights=weights, minlength=self.n_bounds)
+        return np.where(self.place[:, 0] < 0, cells.sum(), of_cells)
 
     @property
     def matrix(self) -> Any:
         """Coefficients when sizes are written as sums of cells, as a sparse matrix."""
         n_clusters, n_groups = self.shape
         sums = sparse.kron(sparse.eye_array(n_clusters), np.ones((1, n_groups)), format="csr")
-        of_cells = self._sparse(self.of_cells, n_clusters * n_groups)
-        return of_cells + self._sparse(self.of_sizes, n_clusters) @ sums
-
-    def _sparse(self, entries: Entries, n_places: int) -> Any:
-        bounds, places, values = entries
-        return sparse.csr_array((values, (bounds, places)), shape=(self.n_bounds, n_places))
-
-    def size_prices(self, multipliers: np.ndarray) -> np.ndarray:
-        """What bounds add to the prices of all cells of a cluster."""
-        return _summed(self.of_sizes, multipliers, self.shape[0])
+        of_cells, of_sizes = (
+            sparse.csr_array((values, (bounds, places)), shape=(self.n_bounds, n_places))
+            for (bounds, places, values), n_places in (
+                (self.of_cells, n_clusters * n_groups),
+                (self.of_sizes, n_clusters),
+            )
+        )
+        return of_cells + of_sizes @ sums
 
     def prices(self, multipliers: np.ndarray) -> np.ndarray:
         """Prices of the cells."""
-        n_clusters, n_groups = self.shape
-        of_cells = _summed(self.of_cells, multipliers, n_clusters * n_groups)
-        of_sizes = _summed(self.of_sizes, multipliers, n_clusters)
+        of_cells, of_sizes = (
+            np.bincount(places, weights=values * multipliers[bounds], minlength=n_places)
+            for (bounds, places, values), n_places in (
+                (self.of_cells, math.prod(self.shape)),
+                (self.of_sizes, self.shape[0]),
+            )
+        )
         return of_cells.reshape(self.shape) + of_sizes[:, None]
 
     def left(self, table: np.ndarray) -> np.ndarray:
@@ -230,132 +263,30 @@ class CellConstraints:
         return float(np.where(self.is_equal, np.abs(beyond), beyond).max(initial=0.0))
 
 
-def _summed(entries: Entries, multipliers: np.ndarray, n_places: int) -> np.ndarray:
-    bounds, places, values = entries
-    return np.bincount(places, weights=values * multipliers[bounds], minlength=n_places)
-
-
-@dataclass(frozen=True)
-class BoundRows:
-    """The rows of `CellConstraints` that come from bounds on shares and sizes.
-
-    Attributes
-    ----------
-    constraints : CellConstraints
-    place : ndarray of shape (n_bounds, 3)
-        Attribute (-1 for a size), cluster and group of each.
-    sign : ndarray of shape (n_bounds,)
-        1 for a greatest value, -1 for a least one, 0 for both at once.
-    """
-
-    constraints: CellConstraints
-    place: np.ndarray
-    sign: np.ndarray
-
-    @classmethod
-    def of(cls, bounds: list[ShareBounds], joint: np.ndarray | None = None) -> Self:
-        """Bounds of several attributes on the table of clusters × joint groups.
-
-        Parameters
-        ----------
-        bounds : list of ShareBounds
-            One per attribute; the sizes are those of the first.
-        joint : ndarray of shape (n_joint, n_attributes), default=None
-            Codes of the joint groups; by default one attribute, whose groups they are.
-        """
-        if joint is None:
-            joint = np.arange(bounds[0].lower.shape[1])[:, None]
-        kinds = [*_size_kinds(bounds[0])]
-        for a, of_attribute in enumerate(bounds):
-            kinds += _share_kinds(of_attribute, a)
-        place = np.concatenate([kind.place for kind in kinds])
-        sign = np.concatenate([np.full(len(kind.values), kind.sign) for kind in kinds])
-        values = np.concatenate([kind.values for kind in kinds])
-        direction, is_size = np.where(sign < 0, -1.0, 1.0), place[:, 0] < 0
-        # A size by itself, or minus a share of it.
-        of_sizes = Entries(
-            np.arange(len(sign)), place[:, 1], direction * np.where(is_size, 1.0, -values)
-        )
-        margins = np.array([own.margin for own in bounds])
-        right = np.where(is_size, direction * values, -margins[place[:, 0]])
-        shape = (bounds[0].n_clusters, len(joint))
-        constraints = CellConstraints(
-            _cells_of(place, direction, joint), of_sizes, right, sign == 0, shape
-        )
-        return cls(constraints, place, sign)
-
-    def to_tables(self, multipliers: np.ndarray, bounds: list[ShareBounds]) -> list[np.ndarray]:
-        """Net multipliers as tables: of the sizes, then of each attribute."""
-        net = np.where(self.sign == 0, 1, self.sign) * multipliers
-        tables = [
-            np.zeros((bounds[0].n_clusters, 1)),
-            *(np.zeros(own.lower.shape) for own in bounds),
-        ]
-        for a, table in enumerate(tables, start=-1):
-            own = self.place[:, 0] == a
-            np.add.at(table, (self.place[own, 1], self.place[own, 2]), net[own])
-        return tables
-
-
-class _Kind(NamedTuple):
-    """Bounds of the same kind: attribute (-1 for sizes), cluster and group of each; how much."""
-
-    place: np.ndarray
-    sign: int
-    values: np.ndarray
-
-
-def _share_kinds(bounds: ShareBounds, attribute: int) -> list[_Kind]:
-    # A single group is all of every cluster.
-    is_trivial = (bounds.lower.shape[1] == 1) & (bounds.lower == 1.0) & (bounds.upper == 1.0)
-    is_free = ~bounds.is_equal
-    return _kinds(
-        attribute, bounds.lower, bounds.upper, bounds.is_equal & ~is_trivial,
-        is_free & (bounds.upper < 1.0), is_free & (bounds.lower > 0.0),
-    )  # fmt: skip
-
-
-def _size_kinds(bounds: ShareBounds) -> list[_Kind]:
-    least, greatest = bounds.least[:, None], bounds.greatest[:, None]
-    is_free = least != greatest
-    return _kinds(
-        -1, least, greatest, ~is_free, is_free & np.isfinite(greatest), is_free & (least > 0.0)
-    )
-
-
 def _kinds(
-    attribute: int,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    is_equal: np.ndarray,
-    has_upper: np.ndarray,
-    has_lower: np.ndarray,
-) -> list[_Kind]:
-    kinds = []
+    attribute: int, lower: np.ndarray, upper: np.ndarray, is_equal: np.ndarray, no_upper: float
+) -> Iterator[tuple]:
+    """Places, signs and values of equations, of upper and of lower bounds."""
     for chosen, sign, values in (
         (is_equal, 0, upper),
-        (has_upper, 1, upper),
-        (has_lower, -1, lower),
+        (~is_equal & (upper < no_upper), 1, upper),
+        (~is_equal & (lower > 0.0), -1, lower),
     ):
         clusters, groups = np.nonzero(chosen)
         place = np.column_stack([np.full(len(clusters), attribute), clusters, groups])
-        kinds.append(_Kind(place, sign, values[chosen]))
-    return kinds
+        yield place, np.full(len(clusters), sign), values[chosen]
 
 
 def _cells_of(place: np.ndarray, direction: np.ndarray, joint: np.ndarray) -> Entries:
     """Entries of the joint groups that bounds on shares are about."""
     rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for a in range(joint.shape[1]):
-        own = np.flatnonzero(place[:, 0] == a)
-        order = np.argsort(joint[:, a], kind="stable")
-        codes, groups = joint[order, a], place[own, 2]
-        first = np.searchsorted(codes, groups)
-        counts = np.searchsorted(codes, groups, side="right") - first
-        before = np.cumsum(counts) - counts
-        members = order[np.arange(counts.sum()) + np.repeat(first - before, counts)]
-        rows.append(np.repeat(own, counts))
-        columns.append(np.repeat(place[own, 1], counts) * len(joint) + members)
+    for a, codes in enumerate(joint.T):
+        of_attribute = np.flatnonzero(place[:, 0] == a)
+        members = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
+        members = members[place[of_attribute, 2]]
+        counts = np.diff(members.indptr)
+        rows.append(np.repeat(of_attribute, counts))
+        columns.append(np.repeat(place[of_attribute, 1], counts) * len(joint) + members.indices)
     numbers = np.concatenate(rows)
     return Entries(numbers, np.concatenate(columns), direction[numbers])
 
@@ -376,30 +307,35 @@ class BoundRule:
     bounds: tuple
     joint: np.ndarray | None = None
 
-    @property
-    def n_clusters(self) -> int:
-        return self.bounds[0].n_clusters
-
     @cached_property
-    def bound_rows(self) -> BoundRows:
-        """The bounds as rows of a matrix."""
-        return BoundRows.of(list(self.bounds), self.joint)
+    def cells(self) -> CellConstraints:
+        """The bounds as a linear system."""
+        return CellConstraints.of_bounds(self.bounds, self.joint)
 
     def attribute_prices(self, multipliers: np.ndarray) -> list[np.ndarray]:
         """Tables whose sum over a row's groups is its price; none for a single attribute."""
         if self.joint is None:
             return []
-        of_sizes = self.bound_rows.constraints.size_prices(multipliers) / len(self.bounds)
-        tables = self.bound_rows.to_tables(multipliers, list(self.bounds))[1:]
-        return [table + of_sizes[:, None] for table in tables]
+        cells, n_clusters = self.cells, self.bounds[0].n_clusters
+        bounds, places, values = cells.of_sizes
+        of_sizes = np.bincount(places, weights=values * multipliers[bounds], minlength=n_clusters)
+        net = np.where(cells.sign == 0, 1, cells.sign) * multipliers
+        tables = []
+        for a, one in enumerate(self.bounds):
+            table = np.tile(of_sizes[:, None] / len(self.bounds), (1, one.lower.shape[1]))
+            of_attribute = cells.place[:, 0] == a
+            _, clusters, groups = cells.place[of_attribute].T
+            np.add.at(table, (clusters, groups), net[of_attribute])
+            tables.append(table)
+        return tables
 
     def margins(self, table: np.ndarray) -> list[np.ndarray]:
         """Tables of the attributes, from that of the rows' groups."""
         if self.joint is None:
             return [table]
         tables = []
-        for a, own in enumerate(self.bounds):
-            margin = np.zeros(own.lower.shape, dtype=table.dtype)
+        for a, one in enumerate(self.bounds):
+            margin = np.zeros(one.lower.shape, dtype=table.dtype)
             np.add.at(margin.T, self.joint[:, a], table.T)
             tables.append(margin)
         return tables
@@ -407,7 +343,7 @@ class BoundRule:
     def violations(self, table: np.ndarray) -> list[float]:
         """By how many rows each attribute's worst cell, or a size, misses its bound."""
         tables = self.margins(np.asarray(table))
-        return [own.violation(one) for own, one in zip(self.bounds, tables, strict=True)]
+        return [one.violation(own) for one, own in zip(self.bounds, tables, strict=True)]
 
 
 def proportional_rule(
@@ -438,7 +374,7 @@ def proportional_rule(
     sizes = [group_sizes]
     if joint is not None:
         sizes = [np.bincount(codes, weights=group_sizes) for codes in joint.T]
-    bounds = tuple(
-        ShareBounds.proportional(own, n_clusters, tolerance, least=min_size) for own in sizes
+    intervals = [share_interval(one / one.sum(), tolerance) for one in sizes]
+    return BoundRule(
+        tuple(ShareBounds.of_shares(*one, n_clusters, least=min_size) for one in intervals), joint
     )
-    return BoundRule(bounds, joint)

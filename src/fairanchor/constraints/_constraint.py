@@ -49,7 +49,7 @@ class Constraint:
         rule = self.rule
         if rule is None:
             rule = proportional_rule(group_sizes, n_clusters, 0.0)
-        return rule.bound_rows.constraints
+        return rule.cells
 
     def typical_sizes(self, total: float) -> np.ndarray | None:
         """Sizes in the middle of what is allowed, cluster by cluster; None if they are free."""

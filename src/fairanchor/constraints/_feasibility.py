@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairanchor.constraints._bounds import BoundRows, CellConstraints, ShareBounds
+from fairanchor.constraints._bounds import CellConstraints, ShareBounds
 
 # Rows, as part of all, by which bounds may be missed before they are called contradictory.
 LEAST_SLACK = 1e-7
@@ -78,16 +78,16 @@ def check_bounds(
         What the attributes are called; by default their numbers.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
-    bound_rows = BoundRows.of(bounds, joint)
-    table, beyond = _least_slack(bound_rows.constraints, group_sizes)
+    constraints = CellConstraints.of_bounds(bounds, joint)
+    table, beyond = _least_slack(constraints, group_sizes)
     slack = np.abs(beyond)
     threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
     rows = f"{_number(group_sizes.sum())} rows in {len(table)} clusters"
     if slack.max(initial=0.0) <= threshold:
         return FeasibilityReport(True, f"The bounds can be met: {rows}.", table)
     worst = int(np.argmax(slack))
-    a, l, r = bound_rows.place[worst].tolist()
-    is_upper = bound_rows.sign[worst] == 1 or (bound_rows.sign[worst] == 0 and beyond[worst] > 0)
+    a, l, r = constraints.place[worst].tolist()
+    is_upper = beyond[worst] > 0 if constraints.sign[worst] == 0 else constraints.sign[worst] > 0
     n_missed, total = int((slack > threshold).sum()), float(slack.sum())
     in_all = ""
     if n_missed > 1:

@@ -157,7 +157,7 @@ def nearest_targets(rule: BoundRule, problem: AnchorGraphProblem, rows: MemoryRo
     free = SoftLabels(problem, np.zeros(shape), np.ones(shape, dtype=bool)).soft_labels(rows)
     mass = np.zeros(shape)
     np.add.at(mass.T, rows.group_codes, free * rows.weights[:, None])
-    constraints = rule.bound_rows.constraints
+    constraints = rule.cells
     if len(constraints.right) == 0 or constraints.excess(mass) <= 1e-9 * rows.total:
         return mass
     n_clusters, n_groups = mass.shape
