@@ -18,7 +18,7 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import columns_of
 
-# Range of integers that are encoded by a table of values.
+# Range of integers that are encoded by a table of values, without sorting the rows.
 NARROW = 2**16
 # What to do about missing values: None is for callers without a parameter.
 _ADVICE = {
@@ -115,10 +115,7 @@ def encode_names(sensitive_features: Any, *, missing: str | None = None) -> tupl
 
     ``names[code]`` is the group's name, a tuple when there are several columns.
     """
-    return _encode_columns(columns_of(sensitive_features), missing)
-
-
-def _encode_columns(columns: list, missing: str | None) -> tuple[np.ndarray, list]:
+    columns = columns_of(sensitive_features)
     encoded = [_encode_column(values, name, missing) for name, values in columns]
     if len(encoded) == 1:
         return encoded[0]
@@ -139,15 +136,15 @@ def codes_of_known_groups(
 
     Another number of columns than the known names were made of is an error.
     """
-    columns = columns_of(sensitive_features)
-    codes, names = _encode_columns(columns, missing)
+    codes, names = encode_names(sensitive_features, missing=missing)
     _check_n_rows(codes, n_rows)
+    n_columns = len(columns_of(sensitive_features))
     # Columns that cannot make any of the known names, whatever their values are.
     expected = {len(name) if isinstance(name, tuple) else 1 for name in known}
     is_joint = any(isinstance(name, tuple) for name in names) or set(names) <= {None}
-    if len(columns) not in expected and not (len(columns) == 1 and is_joint):
+    if n_columns not in expected and not (n_columns == 1 and is_joint):
         raise ValueError(
-            f"sensitive_features has {len(columns)} column(s), expected the "
+            f"sensitive_features has {n_columns} column(s), expected the "
             f"{' or '.join(map(str, sorted(expected)))} of fit: all columns together identify a "
             "group."
         )
@@ -224,14 +221,7 @@ def count_cells(
 
 def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tuple[np.ndarray, list]:
     """Codes and sorted names of one column; missing values come last, as ``None``."""
-    if values.dtype.kind in "OUST":
-        codes, distinct = _encode_objects(values)
-    elif values.dtype.kind in "iu" and _is_narrow(values):
-        codes, distinct = _encode_narrow(values)
-    else:
-        unique, codes = np.unique(values, return_inverse=True, equal_nan=True)
-        # Dates stay dates: tolist() would make integers of those in nanoseconds.
-        distinct = list(unique) if values.dtype.kind in "mM" else unique.tolist()
+    codes, distinct = _factorize(values)
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
     is_present = np.isin(codes, present)
     n_missing = len(values) - int(is_present.sum())
@@ -257,32 +247,29 @@ def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tupl
     return rank[codes], names
 
 
-def _encode_objects(values: np.ndarray) -> tuple[np.ndarray, list]:
-    """Codes by first appearance: hashing beats sorting when names are few and rows many."""
-    listed = values.tolist()
-    try:
-        position = {value: code for code, value in enumerate(dict.fromkeys(listed))}
-    except TypeError as error:
-        raise TypeError(
-            f"sensitive_features holds values that cannot name a group: {error}."
-        ) from None
-    codes = np.fromiter(map(position.__getitem__, listed), np.int64, count=len(listed))
-    return codes, list(position)
-
-
-def _is_narrow(values: np.ndarray) -> bool:
-    """Whether a table by value is small: most groups are numbered by small integers."""
-    return len(values) > 0 and int(values.max()) - int(values.min()) < NARROW
-
-
-def _encode_narrow(values: np.ndarray) -> tuple[np.ndarray, list]:
-    """Codes by value, without sorting the rows."""
-    lowest = values.min()
-    # The difference of a narrow type may wrap, which is right again without a sign.
-    offsets = (values - lowest).view(f"u{values.itemsize}").astype(np.int64)
-    present = np.bincount(offsets) > 0
-    names = [int(lowest) + offset for offset in np.flatnonzero(present).tolist()]
-    return (np.cumsum(present) - 1)[offsets], names
+def _factorize(values: np.ndarray) -> tuple[np.ndarray, list]:
+    """Codes of a column's values, and the distinct values."""
+    kind = values.dtype.kind
+    if kind in "OUST":  # hashing beats sorting when names are few and rows many
+        listed = values.tolist()
+        try:
+            position = {value: code for code, value in enumerate(dict.fromkeys(listed))}
+        except TypeError as error:
+            raise TypeError(
+                f"sensitive_features holds values that cannot name a group: {error}."
+            ) from None
+        codes = np.fromiter(map(position.__getitem__, listed), np.int64, count=len(listed))
+        return codes, list(position)
+    if kind in "iu" and len(values) and int(values.max()) - int(values.min()) < NARROW:
+        lowest = values.min()
+        # The difference of a narrow type may wrap, which is right again without a sign.
+        offsets = (values - lowest).view(f"u{values.itemsize}").astype(np.int64)
+        present = np.bincount(offsets) > 0
+        distinct = [int(lowest) + offset for offset in np.flatnonzero(present).tolist()]
+        return (np.cumsum(present) - 1)[offsets], distinct
+    unique, codes = np.unique(values, return_inverse=True, equal_nan=True)
+    # Dates stay dates: tolist() would make integers of those in nanoseconds.
+    return codes, list(unique) if kind in "mM" else unique.tolist()
 
 
 def _sorted_by_name(present: list[int], distinct: list) -> list[int]:
