@@ -50,26 +50,20 @@ class SharedContext:
     def __call__(self) -> Iterator[None]:
         """Hold the setting for the duration of a block."""
         holder = object()
-        self._enter(holder)
-        try:
-            yield
-        finally:
-            self._leave(holder)
-
-    def _enter(self, holder: object) -> None:
         with self._lock:
             if self._undo is None:
                 with ExitStack() as stack:
                     stack.enter_context(self._make_context())
                     self._undo = stack.pop_all()
             self._holders[holder] = threading.get_ident()
-
-    def _leave(self, holder: object) -> None:
-        with self._lock:
-            del self._holders[holder]
-            if not self._holders and self._undo is not None:
-                undo, self._undo = self._undo, None
-                undo.close()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._holders[holder]
+                if not self._holders and self._undo is not None:
+                    undo, self._undo = self._undo, None
+                    undo.close()
 
     def _forget_other_threads(self) -> None:
         """In a forked child only the forking thread continues.
@@ -82,8 +76,10 @@ class SharedContext:
         self._holders = {key: thread for key, thread in self._holders.items() if thread == this}
 
 
-def _limit_blas() -> Any:
-    return _thread_pools().limit(limits=1, user_api="blas")
+@cache
+def _thread_pools() -> ThreadpoolController:
+    # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
+    return ThreadpoolController()
 
 
 @contextmanager
@@ -100,7 +96,7 @@ def _ignore_fairness() -> Iterator[None]:
         yield
 
 
-one_blas_thread = SharedContext(_limit_blas)
+one_blas_thread = SharedContext(lambda: _thread_pools().limit(limits=1, user_api="blas"))
 #: Without warnings about the composition of clusters that are only an intermediate result.
 fairness_warnings_ignored = SharedContext(_ignore_fairness)
 #: Without scikit-learn's warning that k-means found fewer clusters than it was asked for.
@@ -126,9 +122,3 @@ def with_one_blas_thread(method: Callable) -> Callable:
             return method(*args, **kwargs)
 
     return limited
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    # Finding the loaded libraries takes milliseconds, more than a sweep over a small table.
-    return ThreadpoolController()

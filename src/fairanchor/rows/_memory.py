@@ -50,14 +50,10 @@ class Block:
     def parts(self, n_rows: int) -> Iterator["Block"]:
         """The same rows, ``n_rows`` at a time."""
         for start in range(0, self.n_rows, n_rows):
-            yield self.part(start, min(start + n_rows, self.n_rows))
-
-    def part(self, start: int, stop: int) -> "Block":
-        """Some of the rows, counted from the first."""
-        span = slice(start, stop)
-        codes, weights = self.group_codes[span], self.weights[span]
-        X = rows_between(self.X, start, stop)
-        return Block(X, codes, weights, self.start + start, self.start + stop)
+            stop = min(start + n_rows, self.n_rows)
+            codes, weights = self.group_codes[start:stop], self.weights[start:stop]
+            X = rows_between(self.X, start, stop)
+            yield Block(X, codes, weights, self.start + start, self.start + stop)
 
 
 class MemoryRows:
