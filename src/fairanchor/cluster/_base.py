@@ -94,18 +94,12 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         sensitive_features: Table = None,
         sample_weight: Weights = None,
     ) -> np.ndarray:
-        """Fit and return ``labels_``.
+        """Fit and return the labels of all rows, also of rows that are not in memory.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row; several columns mean their intersection.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
+        X, y, sensitive_features, sample_weight
+            As in `fit`.
 
         Returns
         -------
@@ -113,6 +107,9 @@ class FairClusterer(ClusterMixin, BaseEstimator):
             Cluster of each row.
         """
         self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self._fitted_labels()
+
+    def _fitted_labels(self) -> np.ndarray:
         return self.labels_
 
     def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:

@@ -122,35 +122,6 @@ class LargeScaleClusterer(FairClusterer):
     __metadata_request__predict = {"sensitive_features": True}
     __metadata_request__score = {"sensitive_features": True, "sample_weight": True}
 
-    def fit_predict(
-        self,
-        X: Table,
-        y: None = None,
-        *,
-        sensitive_features: Table | None = None,
-        sample_weight: Weights | None = None,
-    ) -> np.ndarray:
-        """Fit and return the labels of all rows, also of rows that are not in memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), dataset or Dask collection
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Group of each row, or names of columns; see `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
-        """
-        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        return self.labels_ if self._chunked is None else np.concatenate(list(self._chunked))
-
     def predict(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:
         """Label new rows by the model's costs and the prices of their groups.
 
@@ -316,6 +287,9 @@ class LargeScaleClusterer(FairClusterer):
                 "chunk for datasets and Dask collections of more than one chunk."
             )
         return chunked
+
+    def _fitted_labels(self) -> np.ndarray:
+        return self.labels_ if self._chunked is None else np.concatenate(list(self._chunked))
 
     # Rows.
 
