@@ -231,7 +231,7 @@ def test_given_labels_are_judged_by_the_targets(people):
     )
     assert [check.attribute for check in run.checks] == ["sex", "race"]
     assert run.checks[1].worst == 0.0
-    assert "each by itself" in run.constraint
+    assert "“sex”, “race”" in run.constraint
 
 
 @pytest.mark.parametrize(
