@@ -269,7 +269,7 @@ MUST_RAISE = {
         {"X": NORMAL * 1e160},
         {},
         ValueError,
-        "leave the range of doubles",
+        "exceed double precision",
     ),
     "row index out of range": ({}, {"anchors": [0, 1, 200]}, ValueError, "expected 0..199"),
     "repeated row index": ({}, {"anchors": [0, 1, 1]}, ValueError, "more than once"),

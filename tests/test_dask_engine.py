@@ -404,7 +404,7 @@ def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folde
         FileTable(ds.dataset(folder), client=client).source("g").open(CHUNK_ROWS, "error", None, 3)
     )
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
-    with pytest.raises(RuntimeError, match=r"'test' was given up: 1 worker\(s\) died.*memory"):
+    with pytest.raises(RuntimeError, match=r"'test' failed: 1 worker\(s\) died.*memory"):
         opened.rows.each("test", kill_own_process)
     client.wait_for_workers(1, timeout=60)
 

@@ -215,7 +215,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (
             lambda X, g: suggest_tolerance(made_path([2.0], [0.1])),
             ValueError,
-            "path has no tolerance but 0.1, expected at least two",
+            "path has the single tolerance 0.1, expected at least two",
         ),
         (
             lambda X, g: suggest_tolerance(clusters_path(X, g, [2], n_init=1, random_state=0)),

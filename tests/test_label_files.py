@@ -160,7 +160,7 @@ def test_a_folder_of_something_else_is_never_replaced(what, streamed, stored, tm
         streamed.write_labels(out)
         (out / ("note.txt" if what == "a note" else "f9.parquet")).write_text("mine")
     before = {item.name: item.stat().st_mtime_ns for item in out.iterdir()}
-    with pytest.raises(FileExistsError, match="files that are no labels"):
+    with pytest.raises(FileExistsError, match="files that are not labels"):
         streamed.write_labels(out, force=True)
     assert {item.name: item.stat().st_mtime_ns for item in out.iterdir()} == before
 

@@ -399,7 +399,7 @@ BAD_INPUT = [
         lambda: plotting.plot_profiles(np.eye(2), [0, 1], feature_names=["a"]),
         "feature_names has 1 entries, expected 2",
     ),
-    (lambda: plotting.plot_comparison([{"cost": 1}]), "mapping with name, cost and balance"),
+    (lambda: plotting.plot_comparison([{"cost": 1}]), "mappings with name, cost and balance"),
     (lambda: plotting.plot_comparison([]), "at least one"),
     (lambda: plotting.plot_embedding([[np.nan]], [0]), "Input X contains NaN"),
     (lambda: plotting.plot_embedding([0.0], [0]), "Expected 2D array, got 1D"),

@@ -101,7 +101,7 @@ WRONG_COLUMNS = {
         {"g": np.arange(FILE_ROWS)},
         r"column 'g' is of type int64 in .*f2\.parquet, but of type string in .*f0\.parquet",
     ),
-    "too large a number": ({"x0": numbers_with(1e200, 5)}, r"X has values of up to 1e\+200"),
+    "too large a number": ({"x0": numbers_with(1e200, 5)}, r"value of X is 1e\+200"),
 }
 
 
@@ -231,7 +231,7 @@ def test_groups_in_the_names_of_folders_are_refused_with_where_they_are(folder):
         path = folder / f"f{k}.parquet"
         path.rename(folder / f"g={k % 2}" / path.name)
     dataset = ds.dataset(folder, partitioning="hive")
-    with pytest.raises(ValueError, match="'g' .* is in the names of folders, not in the files"):
+    with pytest.raises(ValueError, match="'g' .* is in the names of directories, not in the files"):
         AnchorFairClustering(2).fit(dataset, sensitive_features="g")
 
 
@@ -284,7 +284,7 @@ CHANGES = {
     "truncated": (truncate, r"f2\.parquet was changed since the run began \([\d,]+ bytes then"),
     "rewritten": (rewrite, r"f2\.parquet was changed since the run began"),
     "emptied": (lambda path: path.write_bytes(b""), r"f2\.parquet was changed .* 0 now"),
-    "deleted": (lambda path: path.unlink(), r"f2\.parquet does not exist any more"),
+    "deleted": (lambda path: path.unlink(), r"f2\.parquet no longer exists"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Fair clustering at scale: clusters whose group composition is what was asked for.
+"""Fair clustering at scale: clusters with the group composition that you specify.
 
 Public names are imported when first used, so that ``import fairanchor`` and the
 command line's ``--help`` do not pay for numba and scikit-learn.

@@ -28,7 +28,7 @@ class AntidoteResult:
     Attributes
     ----------
     rows : ndarray of shape (n_added, n_features)
-        The synthetic rows; fewer than asked for, or none, if more did not help.
+        The synthetic rows; fewer than ``n_rows``, or none, if more did not help.
     model : estimator
         The clusterer, fitted to the rows of X followed by the synthetic rows.
     labels : ndarray of shape (n_samples,)

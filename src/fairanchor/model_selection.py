@@ -60,7 +60,7 @@ class FairnessPath:
     def table(self) -> dict[str, np.ndarray]:
         """Columns of the records by name, for instance for a data frame: dict of ndarray.
 
-        Measures of separate attributes have columns of their own, such as
+        Measures of separate attributes have separate columns, such as
         ``relative_balance_sex``.
         """
         flat = []
@@ -235,8 +235,8 @@ def suggest_tolerance(path: FairnessPath, *, extra_cost: float = 0.05) -> float:
     costs, tolerances = path.table["cost"], path.table["tolerance"]
     if len(tolerances) < 2:
         raise ValueError(
-            f"path has no tolerance but {tolerances[0]:g}, expected at least two: what a tolerance "
-            "costs is read from a comparison with the loosest."
+            f"path has the single tolerance {tolerances[0]:g}, expected at least two: the cost of "
+            "a tolerance is relative to that of the loosest."
         )
     if tolerances[-1] < 1.0:
         warnings.warn(

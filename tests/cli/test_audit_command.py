@@ -191,7 +191,7 @@ def test_selection_rates_are_those_of_the_library(frame, run):
     assert "below four fifths" in text
     assert "complian" not in text.lower()
     run(*BASIC, "--min-impact-ratio", 0.8, code=3)
-    assert "no cluster of the labels" in run(*BASIC, "--favourable", "3", code=1).stderr
+    assert "not a cluster of the labels" in run(*BASIC, "--favourable", "3", code=1).stderr
 
 
 def test_the_breakdown_number_and_the_certificate_are_those_of_the_metrics(frame, run):

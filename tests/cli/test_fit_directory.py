@@ -187,9 +187,9 @@ def test_an_existing_folder_stays_without_force_and_a_foreign_one_always(files, 
     assert "thesis.txt" in result.stderr
     assert (files / "out" / "thesis.txt").read_text() == "mine"
     inside = run(*fit_arguments("memory", "people/labels"), code=2)
-    assert "is inside of INPUT people" in inside.stderr
+    assert "is inside INPUT people" in inside.stderr
     kept = run(*fit_arguments("stream", "labels", "--checkpoint", "labels/kept"), code=2)
-    assert "is inside of -o labels" in kept.stderr
+    assert "is inside -o labels" in kept.stderr
 
 
 def test_bad_folders_are_named(files, run):

@@ -137,7 +137,7 @@ def test_json_that_is_no_list_is_refused(folder, run):
     (folder / "asked.json").write_text('{"sex": "f"}')
     assert "a list of objects" in run("fit", *SEX, "--targets", "asked.json", code=1).stderr
     (folder / "asked.json").write_text("[{]")
-    assert "is no JSON" in run("fit", *SEX, "--targets", "asked.json", code=1).stderr
+    assert "is not valid JSON" in run("fit", *SEX, "--targets", "asked.json", code=1).stderr
 
 
 def test_a_folder_takes_neither(folder, run):

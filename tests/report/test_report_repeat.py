@@ -36,7 +36,7 @@ def test_warnings_rows_left_out_and_all_parameters_are_in_the_report():
 
 
 def test_a_run_without_warnings_says_so_and_one_that_knows_none_does_not():
-    text = "The run gave no warning."
+    text = "The run raised no warning."
     run = summarise_labels([0, 0, 1], sensitive_features=["a", "b", "a"])
     assert text not in render_report(run)
     run.warnings = []

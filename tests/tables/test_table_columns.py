@@ -105,7 +105,7 @@ def test_any_name_of_a_column_is_possible_in_a_transformer():
 
 def test_a_new_row_that_is_too_far_away_is_an_error():
     preprocessing, _ = learned({"a": [1e-100, 2e-100]})
-    with pytest.raises(ValueError, match=r"'a' has the value 1e\+300 in row 1, too far from"):
+    with pytest.raises(ValueError, match=r"'a' has the value 1e\+300 in row 1, .*too far from"):
         preprocessing.rows_of(pa.table({"a": [1e-100, 1e300]}))
 
 
@@ -169,7 +169,7 @@ BAD_COLUMNS = {
     "NaN": ([np.nan, 1.0], "1 missing value in 2 rows, the first in row 0"),
     "missing text": (["x", None], "--missing impute"),
     "infinite": ([1.0, np.inf], "1 infinite value, the first in row 1"),
-    "too large": ([1e200, -1e200], "squares leave the range of doubles: divide it by a constant"),
+    "too large": ([1e200, -1e200], "squares exceed double precision. Divide it by a constant"),
     "nearly numbers": (
         ["1", "2", "3", "4?"],
         r"3 of its 4 different values are written like numbers .* other value is '4\?'",
@@ -210,7 +210,7 @@ def test_new_rows_are_treated_as_the_learned_ones():
 
 def test_a_new_category_warns_and_is_none_of_the_known():
     preprocessing, _ = learned({"t": ["x", "y"]})
-    with pytest.warns(UserWarning, match="1 value of the column 't' .*, such as 'z'"):
+    with pytest.warns(UserWarning, match="'t' has 1 value .*, such as 'z'"):
         X = preprocessing.rows_of(pa.table({"t": ["x", "z"]}))
     np.testing.assert_array_equal(X, [[1, 0], [0, 0]])
 

@@ -1,6 +1,6 @@
 """Numba kernels: arrays in, arrays out, one block of rows per call, no Python objects.
 
-No checks, no randomness, no threads: callers in the other folders see to these. A kernel that
+No checks, no randomness, no threads: callers in the other directories provide these. A kernel that
 writes into an argument says so.
 """
 

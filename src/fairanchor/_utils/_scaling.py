@@ -28,9 +28,9 @@ def scale_of_largest(largest: float) -> float:
     """`power_of_two_scale` of rows whose largest absolute value is known."""
     if not (largest == 0.0 or SMALLEST_VALUE < largest < LARGEST_VALUE):
         raise ValueError(
-            f"X has values of up to {largest:.3g}, expected between {SMALLEST_VALUE:g} and "
-            f"{LARGEST_VALUE:g}: squared distances and prices would leave the range of doubles. "
-            "Multiply X by a constant, which changes no label."
+            f"The largest absolute value of X is {largest:.3g}, expected between "
+            f"{SMALLEST_VALUE:g} and {LARGEST_VALUE:g}: squared distances would exceed double "
+            "precision. Multiply X by a constant, which does not change the labels."
         )
     if largest == 0.0 or 1e-60 < largest < 1e60:
         return 1.0

@@ -35,7 +35,8 @@ def without(**removed: str) -> Callable:
             for name in parameters:
                 if name in removed:
                     raise TypeError(
-                        f"{type(self).__name__} has no parameter {name!r} any more: {removed[name]}"
+                        f"{type(self).__name__} no longer has the parameter {name!r}: "
+                        f"{removed[name]}"
                     )
             init(self, *args, **parameters)
 

@@ -39,7 +39,7 @@ class FDAS(BaseEstimator):
     decay : {"renormalised", "printed"}, default="renormalised"
         How scores decay after a selection. The paper prints ``s (1 - s) / max(s)`` with the maximum
         before the decay, and does not exclude selected rows: it selects rows repeatedly, and fewer
-        anchors than asked for are left. ``"renormalised"`` divides by the largest score that is
+        anchors than ``n_anchors`` are left. ``"renormalised"`` divides by the largest score that is
         left, so that all anchors are distinct.
     origin : {"features", "table"}, default="features"
         What ``min(X)`` of the paper means: the smallest value of each feature, or of the table.

@@ -123,14 +123,14 @@ def _spooled(blocks: Any, path: Any) -> Any:
             block = check_array(block, dtype=np.float64, order="C", ensure_all_finite=False)
             if n_clusters not in (0, block.shape[1]):
                 raise ValueError(
-                    f"costs gave a block with {block.shape[1]} columns after blocks with "
-                    f"{n_clusters}: expected as many in each, one for every cluster."
+                    f"costs returned a block with {block.shape[1]} columns after blocks with "
+                    f"{n_clusters}, expected the same number in each: one column per cluster."
                 )
             n_clusters = block.shape[1]
             n_rows += len(block)
             block.tofile(file)
     if n_rows == 0:
-        raise ValueError("costs gave no block, expected at least one.")
+        raise ValueError("costs returned no block of rows, expected at least one.")
     return np.memmap(path, dtype=np.float64, mode="r", shape=(n_rows, n_clusters))
 
 
@@ -173,7 +173,7 @@ def fair_assign(
         Group of each row. None is one group: only sizes can be constrained then.
     fairness : "population", array of shape (n_clusters, n_groups), or FairnessTargets, \
 default="population"
-        What is asked for: every cluster mirrors the population, with sizes that are free; a table
+        The constraint: every cluster mirrors the population, with sizes that are free; a table
         of sample counts; or bounds on shares and sizes (with separate attributes a list of them,
         one for each column).
     tolerance : float in [0, 1], default=0.0

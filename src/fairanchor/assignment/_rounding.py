@@ -33,7 +33,7 @@ def largest_remainder(values: np.ndarray, total: int) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if not (values >= 0).all() or not np.isfinite(values).all():
         raise ValueError(
-            f"Shares of {values.tolist()} cannot be taken: expected finite numbers >= 0."
+            f"{values.tolist()} cannot be scaled to shares: expected finite numbers >= 0."
         )
     if not values.sum() > 0:
         values = np.ones_like(values)

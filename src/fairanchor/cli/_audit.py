@@ -63,15 +63,15 @@ MOST_CELLS = 20_000_000
     multiple=True,
     default=["error"],
     type=click.Choice(["error", "own-group", "drop-rows"]),
-    help="Missing sensitive values: raise an error, count them as a group, or leave them out of "
-    "the groups; they then count against the verdict.",
+    help="Missing sensitive values: error (default); own-group: they are a group; drop-rows: "
+    "they belong to no group, and count against the verdict.",
 )
 @click.option("--favourable", multiple=True, metavar="CLUSTERS",
-              help="Clusters in which it is good to be, separated by commas, for selection rates; "
-              "by default each cluster by itself.")  # fmt: skip
+              help="Clusters that are an advantage, separated by commas: their selection rates are "
+              "compared. By default those of each cluster.")  # fmt: skip
 @click.option("--group-errors", type=click.IntRange(min=0), metavar="N",
-              help="State the worst relative balance if the groups of up to N rows are recorded "
-              "wrongly, besides 1, 5 and 10 % of the rows.")  # fmt: skip
+              help="Also compute the worst relative balance if the groups of up to N rows are "
+              "recorded wrongly. 1, 5 and 10 % of the rows are always computed.")  # fmt: skip
 @click.option(
     "--min-relative-balance",
     type=Share(),
@@ -82,11 +82,11 @@ MOST_CELLS = 20_000_000
 @click.option("--min-p-value", type=Share(),
               help="Batches: end with exit code 3 if the smallest p-value is smaller.")  # fmt: skip
 @click.option("--max-far", type=Share(),
-              help="Batches: end with exit code 3 if a larger share of the rows is far from every "
-              "centre.")  # fmt: skip
+              help="Batches: end with exit code 3 if a larger share of the rows is far from all "
+              "centres.")  # fmt: skip
 @click.option("--max-unseen", type=Share(),
-              help="Batches: end with exit code 3 if a larger share of the rows is of groups that "
-              "the model does not know.")  # fmt: skip
+              help="Batches: end with exit code 3 if a larger share of the rows belongs to groups "
+              "that the model does not know.")  # fmt: skip
 @click.option(
     "--tolerance",
     type=Share(),
@@ -439,8 +439,8 @@ def _favourable(rows: _Rows, items: tuple[str, ...]) -> list[Any] | None:
     if unknown or not wanted:
         known = ", ".join(list(by_spelling)[:20])
         raise ValueError(
-            f"--favourable {','.join(items)}: {quoted(unknown[0] if unknown else '')} is no "
-            f"cluster of the labels, which are {known}."
+            f"--favourable {','.join(items)}: {quoted(unknown[0] if unknown else '')} is not "
+            f"a cluster of the labels, which are {known}."
         )
     return [by_spelling[name] for name in wanted]
 

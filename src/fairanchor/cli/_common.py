@@ -61,26 +61,28 @@ SHARED = {
     "clusters": click.option("--clusters", "-k", "n_clusters", required=True,
                              type=click.IntRange(min=1), help="Number of clusters."),
     "sensitive": click.option("--sensitive", multiple=True, required=True, metavar="COLUMNS",
-                              help="Column, or columns separated by commas: their combinations "
+                              help="Column, or columns separated by commas, whose combinations "
                               "are the groups."),
     "groups": click.option("--sensitive", multiple=True, metavar="COLUMNS",
-                           help="Column, or columns separated by commas: their combinations are "
+                           help="Column, or columns separated by commas, whose combinations are "
                            "the groups. Not needed if only sizes are bounded."),
     "min_size": click.option("--min-size", "--min-cluster-size", "min_cluster_size", metavar="N",
-                             type=click.IntRange(min=1), help="Least number of rows of a cluster."),
+                             type=click.IntRange(min=1),
+                             help="Smallest number of rows of a cluster."),
     "max_size": click.option("--max-size", metavar="N", type=click.IntRange(min=1),
-                             help="Greatest number of rows of a cluster."),
+                             help="Largest number of rows of a cluster."),
     "features": click.option("--features", multiple=True, metavar="COLUMNS",
                              help="Columns to cluster by; by default all but the sensitive ones "
                              "and the id."),
     "exclude": click.option("--exclude", multiple=True, metavar="COLUMNS",
-                            help="Columns that are no features."),
+                            help="Columns that are not features."),
     "id": click.option("--id", "id_column", metavar="COLUMN",
-                       help="Identifies a row, is copied to the output, and is no feature."),
+                       help="Column that identifies a row. It is copied to the output and is "
+                       "not a feature."),
     "attributes": click.option("--attributes", type=click.Choice(["intersection", "separate"]),
                                default="intersection", show_default=True,
                                help="Several sensitive columns: their combinations are the groups, "
-                               "or clusters mirror each column by itself."),
+                               "or each column is constrained separately."),
     "targets": click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
                             help="Shares, bounds and sizes, .csv or .json: columns named like the "
                             "sensitive ones, cluster, share, lower, upper, min_size, max_size; an "
@@ -92,7 +94,7 @@ SHARED = {
                             "most frequent category; drop-rows: such rows get no cluster, and "
                             "their number is printed. Repeatable."),
     "delimiter": click.option("--delimiter", callback=_delimiter,
-                              help="Between values of a CSV file, such as ';', or 'tab'."),
+                              help="Delimiter of CSV files, such as ';' or 'tab'."),
     "labels": click.option("--output", "-o", type=PATH,
                            help="Labels, .csv, .tsv, .parquet or .arrow; - for standard output."),
     "report": click.option("--report", type=PATH, help="Report, .html."),
@@ -100,12 +102,12 @@ SHARED = {
                          help="Summary as JSON on standard output."),
     "seed": click.option("--seed", default=0, show_default=True,
                          type=click.IntRange(min=0, max=2**32 - 1),
-                         help="The same seed gives the same result."),
+                         help="Seed of all random numbers; the same seed gives the same result."),
     "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N", callback=_all_cores,
                          help="Threads, or workers of a Dask cluster that is started; by default "
                          "one per core."),
-    "force": click.option("--force", is_flag=True, help="Replace files that exist."),
-    "quiet": click.option("--quiet", "-q", is_flag=True, help="Only errors and warnings."),
+    "force": click.option("--force", is_flag=True, help="Replace existing files."),
+    "quiet": click.option("--quiet", "-q", is_flag=True, help="Print errors and warnings only."),
 }  # fmt: skip
 
 

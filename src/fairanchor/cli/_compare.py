@@ -44,16 +44,16 @@ METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
     "methods",
     multiple=True,
     type=click.Choice(METHODS),
-    help="Only these; repeatable. By default all.",
+    help="Method to compare; repeatable. By default all.",
 )
 @click.option("--path", is_flag=True,
-              help="Fair k-means for several tolerances instead of several methods.")  # fmt: skip
+              help="Compare tolerances of fair k-means instead of methods.")  # fmt: skip
 @click.option(
     "--tolerance",
     "tolerances",
     multiple=True,
     type=Share(),
-    help="With --path: only these; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
+    help="With --path: tolerance to compare; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
 )
 @shared("attributes", "missing", "delimiter")
 @click.option("--output", "-o", "figure", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")

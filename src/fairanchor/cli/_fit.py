@@ -41,7 +41,7 @@ CERTIFICATES = {
 
 
 @click.command(
-    short_help="Cluster a table with fair groups.",
+    short_help="Compute fair clusters of a table.",
     epilog=(
         "Example: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
         "--model people.npz"
@@ -60,12 +60,12 @@ CERTIFICATES = {
 @click.option(
     "--tolerance",
     type=Share(),
-    help="By how much shares may differ: 0 (the default, unless --targets has bounds or there is "
-    "--max-share) asks for exact shares, 1 for nothing.",
+    help="By how much shares may deviate: 0 requires exact shares, 1 sets no bound. The default is "
+    "0, or 1 with --max-share or with bounds in --targets.",
 )
 @click.option("--max-share", type=Share(), metavar="SHARE",
               help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "
-              "the only constraint; with --tolerance both hold.")  # fmt: skip
+              "the only constraint; with --tolerance, both apply.")  # fmt: skip
 @shared("targets", "attributes", "min_size", "max_size", "missing", "delimiter", "labels")
 @click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
 @shared("report", "json", "seed", "jobs")

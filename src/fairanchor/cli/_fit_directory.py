@@ -56,13 +56,14 @@ def engine_options(command: Any) -> Any:
                          help="For a directory: stream (default) reads chunks, memory all rows, "
                          "dask uses a cluster. All give the same labels."),
             click.option("--scheduler", metavar="ADDRESS",
-                         help="Of a Dask cluster; by default one is started here."),
+                         help="Address of a Dask scheduler; by default a cluster is started on "
+                         "this machine."),
             click.option("--memory-limit", type=Bytes(), metavar="SIZE",
-                         help="Such as 2GB: an error if the run would need more; for all workers "
-                         "of a started cluster together."),
+                         help="Memory that the run may use, such as 2GB, in total for the workers "
+                         "of a started cluster. A run that needs more ends with an error."),
             click.option("--checkpoint", type=click.Path(file_okay=False), metavar="DIRECTORY",
-                         help="Keep intermediate results, a few kB."),
-            click.option("--resume", is_flag=True, help="Continue from --checkpoint."),
+                         help="Directory for intermediate results (a few kB) for --resume."),
+            click.option("--resume", is_flag=True, help="Continue the run of --checkpoint."),
         ]
     ):  # fmt: skip
         command = option(command)
@@ -241,8 +242,8 @@ def _check_request(directory: str, options: Options) -> None:
             real, outside = os.path.realpath(path), os.path.realpath(around)
             if name != other and os.path.commonpath([real, outside]) == outside:
                 raise click.UsageError(
-                    f"{name} {path} is inside of {other} {around}: inputs, outputs and checkpoints "
-                    "need directories of their own."
+                    f"{name} {path} is inside {other} {around}: inputs, outputs and checkpoints "
+                    "need separate directories."
                 )
 
 
@@ -260,8 +261,8 @@ def _open_files(directory: str) -> Any:
         examples = [first[None]] if None in first else list(first.values())
         raise ValueError(
             f"{directory} has {' and '.join(map(os.path.basename, examples))}: expected only "
-            ".parquet files, or only .arrow (.feather). Text files are read one by one, or written "
-            "as Parquet first."
+            ".parquet files, or only .arrow (.feather). Convert text "
+            "files to Parquet, or fit a single one."
         )
     return ds.dataset(paths, format=next(iter(first)))
 

@@ -37,8 +37,8 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
     type=click.Choice(["error", "blind"]),
     default="error",
     show_default=True,
-    help="Groups that the model has not seen, or no groups: raise an error, or use the "
-    "population's average prices.",
+    help="Groups that the model has not seen, or rows without groups: raise an error, or label "
+    "them by the average dual variables of the population.",
 )
 @shared("missing", "delimiter", "json", "jobs", "force", "quiet")
 def predict(model: str, source: str, **options: Any) -> None:

@@ -89,7 +89,7 @@ def _read_records(path: str) -> list[dict[str, Any]]:
             try:
                 records = json.load(file)
             except ValueError as error:
-                raise ValueError(f"{path} is no JSON: {error}.") from None
+                raise ValueError(f"{path} is not valid JSON: {error}.") from None
         if not isinstance(records, list) or not all(isinstance(line, dict) for line in records):
             raise ValueError(
                 f'{path} should hold a list of objects such as {{"sex": "f", "lower": 0.3}}, one '

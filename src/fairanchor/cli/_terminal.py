@@ -36,7 +36,7 @@ def errors_as_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("\nInterrupted: no file is left half-written.", err=True)
+        click.echo("\nInterrupted. No incomplete file is left.", err=True)
         sys.exit(INTERRUPTED)
     except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         # The last means that the reader of our output has gone, as head does: click ends silently.

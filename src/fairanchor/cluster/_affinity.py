@@ -207,18 +207,18 @@ def check_affinity(graph: Any) -> tuple[Any, int]:
     if values.size and values.min() < 0:
         raise ValueError(
             f"Negative values in data: the smallest precomputed affinity is {values.min()}, "
-            "a similarity must be >= 0 (were distances given?)."
+            "expected similarities >= 0. Convert distances to similarities first."
         )
     largest = values.max() if values.size else 0.0
     if largest == 0:
         raise ValueError(
-            "The precomputed affinity is zero everywhere: a graph without an edge has no clusters."
+            "The precomputed affinity is zero everywhere, expected at least one positive entry."
         )
     largest_gap = abs(graph - graph.T).max()
     if largest_gap > 1e-8 * largest:
         raise ValueError(
             f"The precomputed affinity is not symmetric: entries (i, j) and (j, i) differ by up "
-            f"to {largest_gap}, the largest entry is {largest}. Use (W + W.T) / 2 if that is meant."
+            f"to {largest_gap}, the largest entry is {largest}. Pass (W + W.T) / 2."
         )
     exponent = _exponent(values)
     if sparse.issparse(graph):

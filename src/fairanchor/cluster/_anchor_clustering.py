@@ -105,7 +105,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         in the paper.
     fairness : {"population", "anchors", "anchors_sized", "paper"}, array of shape \
 (n_clusters, n_groups), or FairnessTargets, default="population"
-        What is asked for: every cluster mirrors the population; each group is spread over the
+        The constraint: every cluster mirrors the population; each group is spread over the
         clusters as its anchors are; the same, fitted to the sizes that the anchors represent; the
         paper's literal form (infeasible unless quotas are proportional, so it needs the ADMM
         solver); or a table of sample counts. `FairnessTargets` are bounds on shares and sizes;
@@ -140,7 +140,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     groups_ : ndarray of shape (n_groups,)
         Names of the groups, sorted: the columns of all tables.
     counts_, targets_ : ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, and what was asked for (the table chosen within bounds).
+        Rows in each cell, and their targets (within bounds, the table that was chosen).
     balance_ : float
         Smallest group over largest group in the worst cluster.
     worst_violation_ : float
@@ -276,8 +276,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         printed rule, which selects rows repeatedly); scores count from the smallest value of each
         feature (``FDAS(origin="table")`` is the other reading); the first penalty follows the
         anchors; the solver stops by relative residuals; and a clusterer that returns fewer
-        clusters than asked for raises an error. The page on the reproduction of the paper has the
-        effect of each.
+        clusters than ``n_clusters`` raises an error. The page on the reproduction of the paper
+        has the effect of each.
 
         Parameters
         ----------

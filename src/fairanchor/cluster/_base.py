@@ -252,7 +252,7 @@ def warn_about_small_groups(
     warnings.warn(
         f"{len(small)} of {len(sizes)} groups {verb} fewer rows than n_clusters={n_clusters} "
         f"(the smallest, {name}, has {sizes[smallest]}): such a group cannot "
-        "be in every cluster, so its share means little. Merge it with another group, or ask for "
+        "be in every cluster, so its share means little. Merge it with another group, or use "
         "fewer clusters.",
         FairnessWarning,
         stacklevel=users_stacklevel(),

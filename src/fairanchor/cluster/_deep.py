@@ -136,7 +136,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
 
     See Also
     --------
-    fair_assign : The exact assignment, for the memberships of a network of your own.
+    fair_assign : The exact assignment, for the memberships of your own network.
 
     References
     ----------
@@ -261,7 +261,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         if n_empty:
             warnings.warn(
                 f"{n_empty} of n_clusters={self.n_clusters} clusters have no row's largest "
-                "membership and get a single row each, which is of one group. Fewer clusters, more "
+                "membership and get a single row each, and hence one group. Fewer clusters, more "
                 "epochs (max_iter) or another random_state may suit these rows better.",
                 FairnessWarning,
                 stacklevel=users_stacklevel(),

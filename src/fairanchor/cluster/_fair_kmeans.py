@@ -105,7 +105,7 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
         The iterations end when the cost falls by less than this part of itself.
     fairness : "population", array of shape (n_clusters, n_groups), or FairnessTargets, \
 default="population"
-        What is asked for: every cluster mirrors the population, a table of sample counts, or
+        The constraint: every cluster mirrors the population, a table of sample counts, or
         bounds on shares and sizes (with separate attributes a list, one for each column).
     tolerance : float in [0, 1], default=0.0
         By how much a group's share of a cluster may differ from its share pi of the data: it is in
@@ -142,7 +142,7 @@ default="population"
         Rows in each cell, and the exactly proportional number; with a tolerance, bounds or
         separate attributes, the numbers that were chosen within them.
     worst_violation_ : float
-        By how many rows (how much weight) the worst cell misses what was asked for.
+        By how many rows (how much weight) the worst cell misses its target or bound.
     lp_value_ : float
         Value of the linear program over fractional labels: no labels that satisfy the constraint
         cost less for these centres. For very large programs (more than 400 constraints, or where
@@ -339,9 +339,9 @@ default="population"
         labels, cost = self._labels(training, best, constraint)
         if not best.converged:
             warnings.warn(
-                f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the cost "
-                f"still fell by more than tol={self.tol} of itself. The labels are fair, but a "
-                "cheaper solution is likely.",
+                f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the last one "
+                f"lowered the cost by more than tol={self.tol} of it. The labels are fair, but "
+                "their cost can be lower: increase max_iter.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )

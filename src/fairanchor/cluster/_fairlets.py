@@ -357,7 +357,7 @@ def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
         f"{groups.n_groups - n_split} of {groups.n_groups} groups have fewer rows than "
         f"n_clusters={n_clusters} (the smallest, {groups.names[-1]!r}, has {groups.sizes[-1]}) and "
         "cannot be in every cluster: the balance is guaranteed without them, and their rows join "
-        "the fairlet of the nearest row. Merge groups, or ask for fewer clusters.",
+        "the fairlet of the nearest row. Merge groups, or use fewer clusters.",
         FairnessWarning,
         stacklevel=users_stacklevel(),
     )
@@ -366,8 +366,8 @@ def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
 def _warn_about_few_fairlets(n_fairlets: int, n_clusters: int, ratio: float, needed: int) -> None:
     warnings.warn(
         f"The split into fairlets of least cost has {n_fairlets} of them, fewer than n_clusters="
-        f"{n_clusters}. Instead every row of the smaller group has a fairlet of its own, which "
-        f"guarantees a balance of 1/{needed} (asked for: {1 / ratio:.4g}).",
+        f"{n_clusters}. Instead every row of the smaller group gets a separate fairlet, which "
+        f"guarantees a balance of 1/{needed} (max_ratio: {1 / ratio:.4g}).",
         FairnessWarning,
         stacklevel=users_stacklevel(),
     )
@@ -605,7 +605,8 @@ def _medoids(
             best_cost, best, n_iter, converged = cost, sample[medoids], n_passes, is_final
     if not converged:
         warnings.warn(
-            f"The search for medoids still improved after max_iter={model.max_iter} passes.",
+            f"The search for medoids did not converge in max_iter={model.max_iter} passes: "
+            "increase max_iter.",
             ConvergenceWarning,
             stacklevel=users_stacklevel(),
         )

@@ -326,7 +326,7 @@ def _sweep(
         costs.append(rows.cost(labels))
     warnings.warn(
         f"The cost still fell in the last of max_sweeps={max_sweeps} sweeps, which changed "
-        f"{n_changes} pairs or rows: raise max_sweeps.",
+        f"{n_changes} pairs or rows: increase max_sweeps.",
         ConvergenceWarning,
         stacklevel=users_stacklevel(),
     )

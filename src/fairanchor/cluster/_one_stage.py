@@ -232,9 +232,9 @@ class OneStageFairSpectralClustering(FairClusterer):
             descent = self._descend(problem, start)
         if not descent.converged:
             warnings.warn(
-                f"The objective still changed after max_iter={self.max_iter} sweeps, in the last "
-                f"one by {descent.objectives[-2] - descent.objectives[-1]:.3g}: the labels are no "
-                "local minimum yet.",
+                f"The objective did not converge in max_iter={self.max_iter} sweeps: the last one "
+                f"lowered it by {descent.objectives[-2] - descent.objectives[-1]:.3g}. Increase "
+                "max_iter.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )
@@ -370,7 +370,7 @@ def _build_problem(
         if not degrees.any():
             raise ValueError(
                 "Every affinity is zero: the bandwidth is too small for the distances between "
-                "neighbours, so there are no clusters to find."
+                "neighbours. Increase it."
             )
         root = np.sqrt(np.divide(row_weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
         views.append(scale_both_sides(graph, root))

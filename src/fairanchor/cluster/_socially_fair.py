@@ -207,8 +207,9 @@ default="k-means++"
         best = self._follow(training.distinct, start, self.max_iter)
         if not best.converged:
             warnings.warn(
-                f"SociallyFairKMeans did not converge in max_iter={self.max_iter} steps: the "
-                f"largest cost still fell by more than tol={self.tol} of itself.",
+                f"SociallyFairKMeans did not converge in max_iter={self.max_iter} iterations: the "
+                f"last one lowered the largest cost by more than tol={self.tol} of it. Increase "
+                "max_iter.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )

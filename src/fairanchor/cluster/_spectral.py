@@ -298,7 +298,7 @@ class FairSpectralClustering(FairClusterer):
         if not active.any():
             raise ValueError(
                 f"The graph has no edge between rows of positive weight (bandwidth="
-                f"{self.bandwidth!r}): every affinity is zero, so there are no clusters to find."
+                f"{self.bandwidth!r}): every affinity is zero. Increase the bandwidth."
             )
         if n_isolated:
             warnings.warn(

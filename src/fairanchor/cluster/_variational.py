@@ -344,12 +344,12 @@ class VariationalFairClustering(FairClusterer):
         elif not run.converged:
             message = (
                 f"The energy still fell after max_iter={self.max_iter} iterations, to "
-                f"{run.energies[-1]:.6g}: raise max_iter or tol."
+                f"{run.energies[-1]:.6g}: increase max_iter or tol."
             )
         elif not run.inner_converged:
             message = (
                 f"The bound updates did not converge in max_inner_iter={self.max_inner_iter} "
-                "steps: raise max_inner_iter or inner_tol."
+                "steps: increase max_inner_iter or inner_tol."
             )
         else:
             return

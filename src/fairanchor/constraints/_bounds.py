@@ -24,7 +24,7 @@ ROUNDING_ERROR = 1e-9
 
 @dataclass(frozen=True)
 class ShareBounds:
-    """What is asked of the clusters, for one attribute.
+    """Bounds on shares and sizes of the clusters, for one attribute.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def share_interval(shares: np.ndarray, tolerance: float) -> tuple[np.ndarray, np
 
 
 def check_tolerance(tolerance: Any) -> None:
-    """Raise an error for what is not a number in [0, 1]."""
+    """Raise an error for a tolerance that is not a number in [0, 1]."""
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float, np.number)):
         raise TypeError(f"tolerance={tolerance!r} should be a number between 0 and 1.")
     if not 0.0 <= tolerance <= 1.0:

@@ -36,7 +36,7 @@ class FeasibilityReport:
     slack : float
         Rows (weight) by which that bound is missed.
     total_slack : float
-        Rows by which all bounds together are missed, at the least.
+        Least number of rows by which all bounds together are missed.
     """
 
     feasible: bool

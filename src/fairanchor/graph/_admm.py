@@ -200,7 +200,7 @@ def warn_not_converged(result: GraphResult) -> None:
     if not result.converged:
         warnings.warn(
             f"The anchor graph did not converge in {result.n_iter} sweeps: a cell's soft mass is "
-            f"{result.mass_error:.4g} samples away from its target. Raise max_iter, or use "
+            f"{result.mass_error:.4g} samples away from its target. Increase max_iter, or use "
             "solver='newton' with a feasible target.",
             ConvergenceWarning,
             stacklevel=users_stacklevel(),

@@ -230,7 +230,7 @@ def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tupl
         raise ValueError(
             f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
             f"first at row {int(np.argmin(is_present))}: a row without a group "
-            f"cannot be counted for one. {_ADVICE[missing]} to make them a group of their own, "
+            f"cannot be counted for one. {_ADVICE[missing]} to treat them as a separate group, "
             "or leave these rows out."
         )
     if (

@@ -73,11 +73,13 @@ def plot_comparison(
     for result in results:
         if not isinstance(result, Mapping) or not {"name", "cost", "balance"} <= set(result):
             raise ValueError(
-                f"a result must be a mapping with name, cost and balance, got {result!r}."
+                f"results has {result!r}, expected mappings with name, cost and balance."
             )
     costs, balances = np.array([[r["cost"], r["balance"]] for r in results], dtype=float).T
     if not np.isfinite([costs, balances]).all():
-        raise ValueError(f"costs {costs} and balances {balances} must be finite.")
+        raise ValueError(
+            f"results has the costs {costs} and balances {balances}, expected finite numbers."
+        )
     costs = _relative(costs, costs[0] if reference is None else reference)
     ax = axes_or_new(ax, width=7.2)
     handles, names = [], []
@@ -267,7 +269,7 @@ def history_of(estimator: Any) -> list[dict[str, Any]]:
 
 def _relative(costs: np.ndarray, reference: float) -> np.ndarray:
     if not reference > 0:
-        raise ValueError(f"the reference cost is {reference}, expected a positive number.")
+        raise ValueError(f"The reference cost is {reference}, expected a positive number.")
     return costs / reference
 
 

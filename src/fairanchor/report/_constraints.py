@@ -194,11 +194,11 @@ def describe_estimator(estimator: Any) -> str:
 def describe_constraint(fairness: Any, tolerance: float, attributes: Sequence[Any] = ()) -> str:
     """A constraint on these attributes in one sentence."""
     names = ", ".join(f"“{display_name(name, 60)}”" for name in attributes)
-    separate = f" This is asked of {names}, each by itself." if len(attributes) > 1 else ""
+    separate = f" The constraint applies separately to {names}." if len(attributes) > 1 else ""
     if is_bounds(fairness):
         return f"Each group's share of a cluster, and its size, within given bounds.{separate}"
     if tolerance == 1.0:
-        return "Nothing: a tolerance of 1 allows any share."
+        return "No constraint: a tolerance of 1 allows any share."
     shares = "its share in a given table"
     if isinstance(fairness, str):
         shares = SHARES.get(fairness, "its target in the paper")

@@ -1,4 +1,4 @@
-"""Whether the clusters are what was asked for: one answer, and the sentences that support it."""
+"""Whether the clusters meet the constraint: one answer, and the sentences that support it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Verdict:
     question: str = "Does every cluster mirror all rows?"
     legend: str = (
         "“Yes” means that no count is a whole row away from exact proportion. “Nearly”: each "
-        f"group's share of each cluster is at least {NEARLY:.0%} of its share of all rows, and the "
-        f"other way round. “Only partly”: at least {PARTLY:.0%}. These limits are this report's "
-        "own, not legal ones."
+        f"group's share of each cluster is at least {NEARLY:.0%} of its share of all rows, and "
+        f"vice versa. “Only partly”: at least {PARTLY:.0%}. These thresholds are a choice of this "
+        "report, not legal ones."
     )
 
 
@@ -56,9 +56,9 @@ def judge(run: RunSummary) -> Verdict:
         *_of_some(run, answer, level),
         shares_sentence(run),
         details,
-        "Are the clusters within the bounds that were asked for?",
+        "Are the clusters within the required bounds?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
-        "do not always allow more. No measure can tell whether the bounds themselves are fair.",
+        "do not always allow more. No measure shows whether the bounds themselves are fair.",
     )
 
 
@@ -193,7 +193,7 @@ def _details(run: RunSummary) -> list[str]:
     group, population = quoted_name("group", run.group_names[r]), composition.population[r]
     if run.sample_weight is not None or composition.deviation >= 1:
         return [
-            f"Farthest from all rows: {group} is {share_text(composition.shares[l, r])} of "
+            f"Largest deviation: {group} is {share_text(composition.shares[l, r])} of "
             f"{quoted_name('cluster', run.cluster_names[l])}, but {share_text(population)} of all "
             "rows."
         ]

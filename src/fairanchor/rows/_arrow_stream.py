@@ -61,7 +61,7 @@ def _split(table: Any, sensitive_features: Any) -> tuple[Any, Any]:
     missing = [name for name in names if name not in table.column_names]
     if missing and (isinstance(sensitive_features, str) or len(names) != len(table)):
         raise ValueError(
-            f"sensitive_features names {missing[0]!r}, which is no column of X. It has: "
+            f"sensitive_features names {missing[0]!r}, which is not a column of X. It has: "
             f"{', '.join(table.column_names[:20])}."
         )
     if missing or not names:

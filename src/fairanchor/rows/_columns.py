@@ -46,8 +46,8 @@ def check_groups_known(
         raise ValueError(
             f"{where} has {np.count_nonzero(is_missing)} or more missing values in column "
             f"{name!r} of sensitive_features, the first in row {row + int(np.argmax(is_missing))}: "
-            f"a row without a group cannot be counted for one. Use {advice} to make them a group "
-            "of their own, or leave these rows out."
+            f"a row without a group cannot be counted for one. Use {advice} to treat them as a "
+            "separate group, or leave these rows out."
         )
 
 

@@ -94,13 +94,13 @@ def result_of(future: Any, title: str) -> Any:
         return future.result()
     except KilledWorker as error:
         raise RuntimeError(
-            f"The pass {title!r} was given up: {error.allowed_failures + 1} worker(s) died, one "
+            f"The pass {title!r} failed: {error.allowed_failures + 1} worker(s) died, one "
             "after the other, while they worked on the same chunk. Most often they ran out of "
             "memory: give them more, or start more of them (guide, 'A cluster of machines')."
         ) from error
     except CancelledError as error:
         raise RuntimeError(
-            f"The pass {title!r} was given up: the cluster lost the rows, or its scheduler. "
+            f"The pass {title!r} failed: the cluster lost the rows, or its scheduler. "
             f"({' '.join(str(error).split())})"
         ) from error
 
@@ -258,7 +258,7 @@ class _FrameRows:
         if not features:
             raise ValueError(
                 "The Dask DataFrame has no columns but those of sensitive_features, expected at "
-                "least one feature: there are no distances without."
+                "least one feature to compute distances from."
             )
         _check_numbers(frame, features, "The Dask DataFrame")
         kinds = tuple(_kind_of_dtype(frame.dtypes[name]) for name in sensitive)

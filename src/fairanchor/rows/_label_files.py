@@ -126,7 +126,7 @@ def check_folder(path: PathName, *, force: bool = False) -> None:
         for item in sorted(path.rglob("*")):
             if not item.is_dir() and not _is_label_file(item):
                 raise FileExistsError(
-                    f"{path} has files that are no labels ({item.relative_to(path)}): it is not "
+                    f"{path} has files that are not labels ({item.relative_to(path)}): it is not "
                     "replaced. Give the name of another directory."
                 )
     parent = path.resolve().parent

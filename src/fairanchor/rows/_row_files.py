@@ -71,7 +71,7 @@ class Footers:
         if getattr(dataset, "_scan_options", None):
             raise ValueError(
                 "The dataset has a filter, expected one without: rows are found by their number in "
-                "their file. Write the rows that are wanted to files of their own "
+                "their file. Write the selected rows to new files "
                 "(pyarrow.dataset.write_dataset)."
             )
         opened = [_read_footer(dataset.filesystem, path, kind) for path in dataset.files]
@@ -121,9 +121,9 @@ class Footers:
         elsewhere = [name for name in self.dataset.schema.names if name not in self.names]
         if elsewhere:
             raise ValueError(
-                f"The column {elsewhere[0]!r} is in the names of folders, not in the files: open "
-                "the dataset without partitioning, and write the column into the files if it is "
-                "needed."
+                f"The column {elsewhere[0]!r} is in the names of directories, not in the files: "
+                "open the dataset without partitioning, and write the column into the files if it "
+                "is needed."
             )
         for path, number in Counter(file.path for file, _ in self.opened).items():
             if number > 1:
@@ -173,7 +173,9 @@ class RowFiles:
         for name in sensitive:
             if name not in names:
                 is_in_paths = name in footers.dataset.schema.names
-                where = "in the names of folders, not in the files" if is_in_paths else "missing"
+                where = (
+                    "in the names of directories, not in the files" if is_in_paths else "missing"
+                )
                 raise ValueError(
                     f"The column {name!r} of sensitive_features is {where}. The files of the "
                     f"dataset have: {', '.join(names[:20])}."
@@ -183,7 +185,7 @@ class RowFiles:
         if not features:
             raise ValueError(
                 f"The dataset has no columns but those of sensitive_features ({', '.join(names)}), "
-                "expected at least one feature: there are no distances without."
+                "expected at least one feature to compute distances from."
             )
         footers.check_columns(features, sensitive, numbers=numbers)
         footers.check_names()
@@ -341,7 +343,7 @@ def _stamp_of(filesystem: Any, path: str) -> tuple[int, int]:
     """Size of a file in bytes, and the time of its last change."""
     info = filesystem.get_file_info(path)
     if info.type == FileType.NotFound:
-        raise ValueError(f"{path} does not exist any more.")
+        raise ValueError(f"{path} no longer exists. Start again.")
     return int(info.size), int(info.mtime_ns or 0)
 
 

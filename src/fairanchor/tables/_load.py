@@ -188,8 +188,8 @@ def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
             raise ValueError(
                 f"The sensitive column {quoted(name)} has "
                 f"{counted(int(absent.sum()), 'missing value')} in {counted(len(table), 'row')}, "
-                f"the first in row {int(np.argmax(absent))}. Use --missing own-group to make them "
-                "a group of their own, or --missing drop-rows to leave these rows out."
+                f"the first in row {int(np.argmax(absent))}. Use --missing own-group to treat them "
+                "as a separate group, or --missing drop-rows to leave these rows out."
             )
     sensitive = as_table([table.column(name) for name in columns], tuple(columns))
     return check_groups(sensitive, len(table), missing=missing)

@@ -53,8 +53,8 @@ class NumericColumn:
         if not np.isfinite(out).all():
             row = int(np.argmin(np.isfinite(out[:, 0])))
             raise ValueError(
-                f"The column {quoted(self.name)} has the value {values[row]:g} in row {row}, too "
-                f"far from the mean {self.center:g} that was learned to be measured."
+                f"The column {quoted(self.name)} has the value {values[row]:g} in row {row}, which "
+                f"is too far from the mean {self.center:g} of the fit for double precision."
             )
 
 
@@ -79,9 +79,9 @@ class CategoricalColumn:
         if len(known) < len(codes):
             first = texts[int(np.argmin(codes >= 0))].as_py()
             warnings.warn(
-                f"{counted(len(codes) - len(known), 'value')} of the column {quoted(self.name)} "
-                f"the model has not seen, such as {quoted(first)}: counted as none of its "
-                "categories.",
+                f"The column {quoted(self.name)} has {counted(len(codes) - len(known), 'value')} "
+                f"that the model has not seen, such as {quoted(first)}. They are encoded as 0 for "
+                "every category.",
                 UserWarning,
                 stacklevel=users_stacklevel(),
             )
@@ -344,8 +344,8 @@ class NumberStatistics:
             raise _no_values(name)
         if not (math.isfinite(self.mean) and math.isfinite(self.squares)):
             raise ValueError(
-                f"The column {quoted(name)} has numbers whose squares leave the range of doubles: "
-                "divide it by a constant, which changes nothing after standardising."
+                f"The column {quoted(name)} has numbers whose squares exceed double precision. "
+                "Divide it by a constant, which does not change the standardised values."
             )
         deviation = math.sqrt(self.squares / self.n)
         # A deviation that rounding can cause is no information to be scaled up to 1.

@@ -152,7 +152,7 @@ def _check_text(head: bytes, suffix: str, title: str) -> None:
     """Raise an error for the first bytes of a file that is no text table."""
     for start, what in FOREIGN.items():
         if head.startswith(start):
-            raise ValueError(f"{title}, expected to be CSV, TSV, Parquet or Arrow, is {what}.")
+            raise ValueError(f"{title} is {what}, expected CSV, TSV, Parquet or Arrow.")
     if suffix in BINARY_SUFFIXES:
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "

@@ -97,7 +97,7 @@ def choose_columns(
         Likewise; by default all columns except the sensitive ones, the id and ``exclude``. A
         sensitive column is a feature only if it is named here.
     exclude : sequence of str, default=None
-        Columns that are no features. They must exist.
+        Columns that are not features. They must exist.
     id_column : str, default=None
         Column that identifies rows.
     optional : bool
@@ -108,7 +108,7 @@ def choose_columns(
     roles : Roles
     """
     if features and exclude:
-        raise RequestError("--features and --exclude are both given: one of them is enough.")
+        raise RequestError("--features and --exclude are both given: use one of them.")
     sensitive = split_names(source, sensitive)
     if not (sensitive or optional):
         raise RequestError(
