@@ -1,9 +1,9 @@
-"""Squared distances of rows to anchors: the nearest anchor of a cluster, or of a group.
+"""Squared distances of rows to anchors.
 
-Distances are sums of squared differences, not products: exact for rows far from the origin. Rows
-are taken in tiles of 128 with their features side by side, so that the inner loops run over rows
-and fill vector registers. A tile is always full (its last rows may be meaningless), so that a
-row's result has the same bits wherever the row is.
+Distances are sums of squared differences, not products: exact for rows far from the origin. Where
+all of them are needed, rows are taken in tiles of 128 with their features side by side, so that
+the inner loops run over rows and fill vector registers. A tile is always full (its last rows may be
+meaningless), so that a row's result has the same bits wherever the row is.
 """
 
 import numpy as np
@@ -47,75 +47,102 @@ def _distances(anchor, tile, distances):
         j += 1
 
 
-@njit(**LEAN, fastmath=FINITE)
-def nearest_in_clusters(X, H, first, distances):
-    """Write each row's squared distance to the nearest anchor of each cluster.
+@njit(**LEAN, fastmath=REASSOCIATE)
+def nearest_by_scores(scores, X, norms, H, first, slopes, offsets, places, distances):
+    """Write each row's nearest anchor of each part, and the squared distance to it.
+
+    The scores say which anchors it can be; among these, exact distances decide.
 
     Parameters
     ----------
+    scores : ndarray of shape (n_anchors, n_columns), dtype float32
+        Squared distances up to errors, and up to a term that is the same for the anchors of a
+        part. Columns beyond the rows are ignored.
     X : ndarray of shape (n_rows, n_features)
+    norms : ndarray of shape (n_columns,)
     H : ndarray of shape (n_anchors, n_features)
-        The anchors, those of a cluster one after the other.
-    first : ndarray of shape (n_clusters + 1,)
-        Cluster l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
-    distances : ndarray of shape (n_rows, n_clusters)
-        Written.
+        The anchors, those of a part one after the other.
+    first : ndarray of shape (n_parts + 1,)
+        Part l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
+    slopes, offsets : ndarray of shape (n_parts,)
+        The difference of two scores is off by at most ``slopes[l] * norms[i] + offsets[l]``.
+    places : ndarray of shape (n_rows, n_parts), dtype int32
+        Written: the anchor, of several the first.
+    distances : ndarray of shape (n_rows, n_parts)
+        Written; infinite where a part has no anchor.
     """
-    n_clusters = len(first) - 1
-    tile, found = np.zeros((H.shape[1], TILE)), np.empty(TILE)
-    smallest = np.empty((n_clusters, TILE))
-    rows = np.arange(X.shape[0])
-    for start in range(0, X.shape[0], TILE):
-        stop = start + TILE if start + TILE < X.shape[0] else X.shape[0]
-        _fill_tile(X, rows, start, stop, tile)
-        for l in range(n_clusters):
-            low = smallest[l]
-            for i in range(TILE):
-                low[i] = np.inf
-            for a in range(first[l], first[l + 1]):
-                _distances(H[a], tile, found)
-                for i in range(TILE):
-                    low[i] = found[i] if found[i] < low[i] else low[i]
-        for i in range(stop - start):
-            for l in range(n_clusters):
-                distances[start + i, l] = smallest[l, i]
+    n_columns = scores.shape[1]
+    lowest, second = np.empty(n_columns, np.float32), np.empty(n_columns, np.float32)
+    place = np.empty(n_columns, np.int32)
+    for l in range(len(first) - 1):
+        for i in range(n_columns):
+            lowest[i] = second[i] = np.inf
+            place[i] = first[l]
+        a, stop = first[l], first[l + 1]
+        while a + 4 <= stop:  # four anchors at once: a quarter of the loads and stores
+            own = np.int32(a)
+            for i in range(n_columns):
+                s0, s1, s2, s3 = scores[a, i], scores[a + 1, i], scores[a + 2, i], scores[a + 3, i]
+                low_a, high_a = s0 if s0 < s1 else s1, s1 if s0 < s1 else s0
+                low_b, high_b = s2 if s2 < s3 else s3, s3 if s2 < s3 else s2
+                score, other = low_a if low_a < low_b else low_b, low_b if low_a < low_b else low_a
+                behind = high_a if low_a < low_b else high_b
+                behind = other if other < behind else behind
+                low = lowest[i]
+                higher = score if score > low else low
+                higher = behind if behind < higher else higher
+                second[i] = higher if higher < second[i] else second[i]
+                place[i] = own if score < low else place[i]
+                lowest[i] = score if score < low else low
+            a += 4
+        while a < stop:
+            own = np.int32(a)
+            for i in range(n_columns):
+                score, low = scores[a, i], lowest[i]
+                higher = score if score > low else low
+                second[i] = higher if higher < second[i] else second[i]
+                place[i] = own if score < low else place[i]
+                lowest[i] = score if score < low else low
+            a += 1
+        for i in range(X.shape[0]):
+            error = slopes[l] * norms[i] + offsets[l]
+            nearest, highest = place[i], np.float64(lowest[i]) + error
+            if second[i] > highest:
+                while scores[nearest, i] != lowest[i]:
+                    nearest += 1
+                places[i, l] = nearest
+                distances[i, l] = _squared_distance(X[i], H[nearest])
+                continue
+            best = np.inf
+            for a in range(first[l], stop):
+                if scores[a, i] > highest:  # false for NaN, after an overflow
+                    continue
+                distance = _squared_distance(X[i], H[a])
+                if distance < best:
+                    best, nearest = distance, np.int32(a)
+            places[i, l] = nearest
+            distances[i, l] = best
 
 
-@njit(**LEAN, fastmath=FINITE)
-def nearest_of_group(X, rows, ends, H, first, last, nearest, distances):
-    """Write each row's nearest anchor among those that its group may use, and the distance.
+@njit(**LEAN, fastmath=REASSOCIATE)
+def nearest_of_part(X, parts, H, first, nearest):
+    """Write each row's nearest anchor among those of its part, without scores; arrays as above."""
+    for i in range(len(X)):
+        best, x = np.inf, X[i]
+        nearest[i] = first[parts[i]]
+        for a in range(first[parts[i]], first[parts[i] + 1]):
+            distance = _squared_distance(x, H[a])
+            if distance < best:
+                best, nearest[i] = distance, a
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    rows, ends : ndarray
-        Numbers of the rows by group, since a tile has rows of one group, and where those of each
-        group end.
-    H : ndarray of shape (n_anchors, n_features)
-        The anchors, those of a group one after the other.
-    first, last : ndarray of shape (n_groups,)
-        Group r may use the anchors ``first[r]`` to ``last[r] - 1``.
-    nearest, distances : ndarray of shape (n_rows,)
-        Written.
-    """
-    tile, found = np.zeros((H.shape[1], TILE)), np.empty(TILE)
-    smallest, place = np.empty(TILE), np.empty(TILE, dtype=np.int64)
-    begin = 0
-    for r in range(len(ends)):
-        for start in range(begin, ends[r], TILE):
-            stop = start + TILE if start + TILE < ends[r] else ends[r]
-            _fill_tile(X, rows, start, stop, tile)
-            for i in range(TILE):
-                smallest[i], place[i] = np.inf, first[r]
-            for a in range(first[r], last[r]):
-                _distances(H[a], tile, found)
-                for i in range(TILE):
-                    place[i] = a if found[i] < smallest[i] else place[i]
-                    smallest[i] = found[i] if found[i] < smallest[i] else smallest[i]
-            for i in range(stop - start):
-                nearest[rows[start + i]] = place[i]
-                distances[rows[start + i]] = smallest[i]
-        begin = ends[r]
+
+@njit(**INNER, fastmath=REASSOCIATE)
+def _squared_distance(x, h):
+    total = 0.0
+    for j in range(len(h)):
+        difference = x[j] - h[j]
+        total += difference * difference
+    return total
 
 
 @njit(**LEAN)

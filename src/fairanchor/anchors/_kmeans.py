@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from fairanchor._kernels._nearest import nearest_of_group
 from fairanchor._utils._sampling import spread_sample
 from fairanchor.rows import MemoryRows
+from fairanchor.rows._nearest import NearestAnchors
 from fairanchor.rows._sums import label_sums
 
 # A few rows place an anchor well enough: a last step takes the means over all rows.
@@ -52,17 +52,13 @@ def _group_centroids(rows: MemoryRows, members: np.ndarray, quota: int, seed: in
 
 def _lloyd(sample: MemoryRows, centers: np.ndarray) -> np.ndarray:
     """A few iterations of Lloyd's algorithm with many centres."""
-    group = np.zeros(1, dtype=np.int64)
-    n_centers, last_cost = group + len(centers), np.inf
+    last_cost, one_part = np.inf, np.zeros(len(centers), dtype=np.int64)
     for _ in range(MAX_ITER):
+        of_centers = NearestAnchors.of(centers, one_part, 1)
 
-        def step(block: Any, H: np.ndarray = centers) -> tuple:
-            nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
-            nearest_of_group(
-                block.X, np.arange(len(block.X)), np.array([len(block.X)]), H, group, n_centers,
-                nearest, distances,
-            )  # fmt: skip
-            sums, totals = label_sums(block.X, block.weights, nearest, len(H))
+        def step(block: Any, index: NearestAnchors = of_centers) -> tuple:
+            nearest, distances = index.nearest(block.X)
+            sums, totals = label_sums(block.X, block.weights, nearest, len(index.points))
             return sums, totals, np.asarray(block.weights @ distances)
 
         sums, totals, cost = sample.sum(step)

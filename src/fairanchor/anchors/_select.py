@@ -6,16 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fairanchor._kernels._nearest import nearest_of_group
-from fairanchor._utils._sampling import sorted_by_code
+from fairanchor._kernels._nearest import nearest_of_part
+from fairanchor._utils._sampling import split_by_code
 from fairanchor.anchors._das import DECAYS, select_das, select_fdas, select_random
 from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
 from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
 from fairanchor.groups._groups import Groups
+from fairanchor.rows._nearest import NearestAnchors
 from fairanchor.rows._sums import label_sums
 
 # DAS and FDAS score all rows of a table in memory, and this many of one in chunks.
 SCORED_ROWS = 2**20
+# Groups with fewer anchors are not worth a matrix product.
+FEW_ANCHORS = 32
 # Methods whose anchors are rows; those of "kmeans" are means.
 SELECTIONS = {"fdas": select_fdas, "das": select_das, "random": select_random}
 METHODS = ("kmeans", *SELECTIONS)
@@ -183,39 +186,39 @@ def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Rows by the nearest anchor of their own group (of any, if it has none).
+    """Rows by the nearest anchor of their own group, of any if it has none (``everywhere``).
 
-    The anchors are ordered by group; it can be sent to where the rows are.
+    It can be sent to where the rows are.
     """
 
-    order: np.ndarray
-    H: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    by_group: NearestAnchors
+    everywhere: NearestAnchors
 
     @classmethod
     def of(cls, points: np.ndarray, codes: np.ndarray, n_groups: int) -> "_Cells":
         """Of anchors and their groups."""
-        order = np.argsort(codes, kind="stable")
-        first = np.searchsorted(codes, np.arange(n_groups), side="left", sorter=order)
-        last = np.searchsorted(codes, np.arange(n_groups), side="right", sorter=order)
-        without = first == last
-        first[without], last[without] = 0, len(points)
-        return cls(order, points[order], first, last)
+        one_part = np.zeros(len(points), dtype=np.int64)
+        return cls(
+            NearestAnchors.of(points, codes, n_groups), NearestAnchors.of(points, one_part, 1)
+        )
 
     def masses_and_sums(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Weight of the rows of each cell, and their weighted sum."""
-        masses, sums = np.empty(len(self.H)), np.empty(self.H.shape)
-        masses[self.order], sums[self.order] = rows.sum(self, "masses of anchors")
-        return masses, sums
+        return tuple(rows.sum(self, "masses of anchors"))
 
     def __call__(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
-        nearest, distances = np.empty(len(block.X), dtype=np.int64), np.empty(len(block.X))
-        nearest_of_group(
-            block.X, *sorted_by_code(block.group_codes, len(self.first)), self.H, self.first,
-            self.last, nearest, distances,
-        )  # fmt: skip
-        sums, masses = label_sums(block.X, block.weights, nearest, len(self.H))
+        first = self.by_group.first
+        counts = np.diff(first)
+        if counts.min() > 0 and counts.max() <= FEW_ANCHORS:
+            places = np.empty(len(block.X), dtype=np.int64)
+            nearest_of_part(block.X, block.group_codes, self.by_group.points, first, places)
+            nearest = self.by_group.order[places]
+        else:
+            nearest = np.empty(len(block.X), dtype=np.int64)
+            for r, rows in enumerate(split_by_code(block.group_codes, len(counts))):
+                index, part = (self.by_group, r) if counts[r] > 0 else (self.everywhere, 0)
+                nearest[rows] = index.nearest(block.X[rows], part)[0]
+        sums, masses = label_sums(block.X, block.weights, nearest, len(self.everywhere.points))
         return masses, sums
 
 

@@ -31,8 +31,8 @@ COOLING = 4.0
 # too little. Clear rows have no share elsewhere even then.
 REACH, WIDENING = 8.0, 4.0
 WIDTH = kernels.NEGLIGIBLE + REACH
-# Rows on which prices are looked for first, and next.
-START_ROWS, SECOND_ROWS = 2_000, 40_000
+# Rows on which prices are looked for first, and next, where these are at least so many per cell.
+START_ROWS, SECOND_ROWS, ROWS_PER_CELL = 2_000, 40_000, 200
 MAX_STEPS, MAX_SWEEPS = 30, 12
 # A band with more candidates is not widened; the search continues with a new sweep. So many of a
 # row; for bands of all rows, at least and at most.
@@ -117,9 +117,11 @@ def solve_dual(
         # From few rows to more: the farther prices have to go, the wider is the band.
         few, second = few_of_each_group(near, START_ROWS), SECOND_TEMPERATURE * median
         start = _Search(few, costs, constraints).cool(FIRST_TEMPERATURE * mean, second)
-        if sample is None and rows.n_rows > 4 * SECOND_ROWS:
-            sample = few_of_each_group(rows, SECOND_ROWS)
-        if sample is None:
+        if sample is None and rows.n_rows > 4 * SECOND_ROWS and costs.n_clusters > 1:
+            near, first = rows_near_ties(rows, costs), last
+            search = _Search(near, costs, constraints, rough=False)
+            start = search.follow(start, second, last).multipliers
+        elif sample is None:
             first = second
         else:
             start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
@@ -132,21 +134,31 @@ def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
     table = few.map_to_table(costs.write, costs.n_clusters)
     if table.shape[1] < 2:
         return 1.0, 1.0
-    two = np.partition(table, 1, axis=1)[:, :2]
-    differences = two[:, 1] - two[:, 0]
+    differences = _differences(table)
     counted = (differences > 0) & (few.weights > 0)
     if not counted.any():  # every row is tied between its two best
-        regrets = table - two[:, :1]
+        regrets = table - table.min(axis=1, keepdims=True)
         typical = float(np.median(regrets[regrets > 0])) if (regrets > 0).any() else 1.0
         return typical, typical
     mean = float(np.average(differences[counted], weights=few.weights[counted]))
     return mean, float(np.median(differences[counted]))
 
 
+def _differences(table: np.ndarray) -> np.ndarray:
+    two = np.partition(table, 1, axis=1)[:, :2]
+    return two[:, 1] - two[:, 0]
+
+
 def few_of_each_group(rows: Any, n_rows: int) -> Any:
     """Some rows of each group with the weight of all of it; the rows themselves if few more."""
     if rows.n_rows <= 2 * n_rows:
         return rows
+    chosen, weights = few_rows_by_group(rows, n_rows)
+    return rows.subset(chosen).weighted(weights)
+
+
+def few_rows_by_group(rows: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and weights of the rows of `few_of_each_group`."""
     chosen, weights = [], []
     for members in rows.members:
         share = n_rows * len(members) // (2 * rows.n_rows)
@@ -154,7 +166,38 @@ def few_of_each_group(rows: Any, n_rows: int) -> Any:
         places, own = spread_sample_by_weight(rows.weights[members], quota)
         chosen.append(members[places])
         weights.append(own)
-    return rows.subset(np.concatenate(chosen)).weighted(np.concatenate(weights))
+    return np.concatenate(chosen), np.concatenate(weights)
+
+
+def rows_near_ties(rows: Any, costs: Costs) -> Any:
+    """Rows whose best two costs differ least, and some of the others with the weight of all.
+
+    Of the others, those of a group with the same best cluster weigh as much as they do among all
+    rows: without prices, the cells weigh what they do among all rows. By how much a random sample
+    misses a bound is noise, where rows meet it nearly.
+    """
+    n_cells = costs.n_clusters * rows.n_groups
+    n_near = min(max(SECOND_ROWS, ROWS_PER_CELL * n_cells) // 2, rows.n_rows // 8)
+    others, weights = few_rows_by_group(rows, n_near)
+    costs_of_few = rows.subset(others).map_to_table(costs.write, costs.n_clusters)
+    width = np.quantile(_differences(costs_of_few), n_near / rows.n_rows)
+    nothing = np.zeros((costs.n_clusters, rows.n_groups))
+    swept = sweep(rows, costs, nothing, width)
+    if len(swept.rows) > rows.n_rows // 4:  # most rows are tied
+        return rows.subset(others).weighted(weights)
+    cells = swept.labels * rows.n_groups + rows.group_codes
+    cells[swept.rows] = n_cells
+    is_clear = cells[others] < n_cells
+    others, weights = others[is_clear], weights[is_clear]
+    found = np.bincount(cells[others], weights, minlength=n_cells)
+    clear = swept.clear.ravel()
+    lost = np.flatnonzero((found == 0) & (clear > 0))
+    more = np.flatnonzero(np.isin(cells, lost)) if len(lost) else lost
+    weights *= (clear / np.where(found > 0, found, 1.0))[cells[others]]
+    chosen = np.concatenate([swept.rows, others, more])
+    own = np.concatenate([rows.weights[swept.rows], weights, rows.weights[more]])
+    order = np.argsort(chosen)
+    return rows.subset(chosen[order]).weighted(own[order])
 
 
 class _Search:

@@ -25,7 +25,7 @@ from fairanchor._utils._sampling import split_by_code
 from fairanchor.assignment._sweep import Costs, Swept, first_least, sweep
 from fairanchor.rows._memory import map_in_threads
 
-# Entries of a group that are taken at once, without a proof being needed.
+# Entries, those of all groups together, that are taken at once, without a proof being needed.
 FEW_ENTRIES = 100_000
 # By how much a band that was too narrow is widened, and after how often it has all rows.
 WIDENING, MAX_ROUNDS = 4.0, 10
@@ -120,7 +120,7 @@ def transport(
     n_clusters, n_groups = totals.shape
     whole = not rows.is_weighted
     counts = rows.group_sizes if whole else np.bincount(rows.group_codes, minlength=n_groups)
-    is_few = counts * n_clusters <= FEW_ENTRIES
+    is_few = counts * n_clusters <= FEW_ENTRIES / n_groups
     widths = np.where(is_few | (width == 0.0), np.inf, float(width))
     reference = prices.copy()
     wide = sweep(rows, costs, reference, widths) if known is None else known

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from fairanchor._kernels import _nearest as kernels
 from fairanchor._utils._cached import cached_property
 from fairanchor.rows import MemoryRows
+from fairanchor.rows._nearest import NearestAnchors
 
 # Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
 # equal distances from more anchors than n_neighbors have no other.
@@ -64,11 +65,9 @@ class LocalCosts:
     takes_long = True
 
     @cached_property
-    def _layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Anchors by cluster: their order, themselves, and the first of each cluster."""
-        order = np.argsort(self.anchor_labels, kind="stable")
-        first = np.searchsorted(self.anchor_labels[order], np.arange(self.n_clusters + 1))
-        return order, self.anchors[order], first
+    def _nearest(self) -> NearestAnchors:
+        """The anchors by cluster."""
+        return NearestAnchors.of(self.anchors, self.anchor_labels, self.n_clusters)
 
     @cached_property
     def key(self) -> bytes:
@@ -79,8 +78,7 @@ class LocalCosts:
 
     def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
-        _, H, first = self._layout
-        kernels.nearest_in_clusters(block.X, H, first, out)
+        self._nearest.write(block.X, np.empty(out.shape, dtype=np.int32), out)
 
     def with_typical_distance(self, distance: float) -> "LocalCosts":
         """The same costs, with the mean squared distance of a row to its nearest anchor."""
@@ -107,7 +105,7 @@ class LocalCosts:
 
     def anchor_weights(self, rows: MemoryRows, prices: np.ndarray) -> Any:
         """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
-        order = self._layout[0]
+        order = self._nearest.order
         by_anchor = np.ascontiguousarray(prices[self.anchor_labels[order]].T)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -121,5 +119,5 @@ class LocalCosts:
     def _write_weights(
         self, block: Any, prices: np.ndarray, Z: np.ndarray, alphas: np.ndarray
     ) -> None:
-        _, H, _ = self._layout
+        H = self._nearest.points
         kernels.neighbour_weights(block.X, H, self.n_neighbors, self.least_alpha, prices, Z, alphas)
