@@ -808,3 +808,34 @@ def test_anchor_weights_as_a_data_frame(graph):
     frame = model.set_output(transform="pandas").transform(X, sensitive_features=groups)
     assert frame.columns.tolist() == model.get_feature_names_out().tolist()
     np.testing.assert_array_equal(frame.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("case", ["blobs", "far from the origin", "grid", "outlier"])
+def test_without_a_constraint_rows_follow_their_nearest_anchor(case, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5)) + 4.0 * rng.integers(0, 3, size=(3000, 1))
+    if case == "far from the origin":
+        X += 1000.0
+    elif case == "grid":  # many ties
+        X = np.rint(X)
+    elif case == "outlier":  # beyond the range of float32 squares
+        X[0] = 1e25
+    X = X.astype(dtype)
+    anchors = np.arange(1, 201)
+    model = AnchorFairClustering(
+        3, clusterer=KMeans(n_init=1), anchors=anchors, tolerance=1.0, random_state=0
+    ).fit(X, sensitive_features=rng.integers(0, 2, 3000))
+    distances = cdist(X.astype(np.float64), X[anchors].astype(np.float64), "sqeuclidean")
+    of_label = np.where(model.anchor_labels_ == model.labels_[:, None], distances, np.inf)
+    assert_allclose(of_label.min(axis=1), distances.min(axis=1), rtol=1e-5, atol=1e-9)
+
+
+def test_many_rows_in_separate_blobs_get_labels_that_are_proved_optimal():
+    rng = np.random.default_rng(0)
+    n = 200_000  # more than the prices of the first samples are looked for on
+    X = rng.normal(size=(n, 2)) + 30.0 * np.eye(2)[rng.integers(0, 2, n)]
+    model = AnchorFairClustering(2, n_anchors=40, random_state=0)
+    model.fit(X, sensitive_features=rng.integers(0, 4, n))
+    assert model.worst_violation_ < 1
+    assert model.assignment_gap_ <= 1e-9 * model.inertia_

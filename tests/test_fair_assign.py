@@ -812,3 +812,11 @@ def test_costs_on_disk_and_in_blocks_give_the_same_result(asked, dtype, tmp_path
 def test_blocks_that_make_no_table_raise(blocks, message):
     with pytest.raises(ValueError, match=message):
         fair_assign(lambda: iter(blocks), sensitive_features=np.zeros(4))
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3])
+def test_many_rows_that_are_all_tied(n_clusters):
+    group = np.arange(200_000) % 3
+    result = fair_assign(np.zeros((200_000, n_clusters)), sensitive_features=group)
+    assert result.worst_violation < 1
+    assert result.gap == 0.0
