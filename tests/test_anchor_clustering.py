@@ -811,7 +811,7 @@ def test_anchor_weights_as_a_data_frame(graph):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("case", ["blobs", "far from the origin", "grid", "outlier"])
+@pytest.mark.parametrize("case", ["blobs", "far from the origin", "grid", "outlier", "huge"])
 def test_without_a_constraint_rows_follow_their_nearest_anchor(case, dtype):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 5)) + 4.0 * rng.integers(0, 3, size=(3000, 1))
@@ -821,6 +821,8 @@ def test_without_a_constraint_rows_follow_their_nearest_anchor(case, dtype):
         X = np.rint(X)
     elif case == "outlier":  # beyond the range of float32 squares
         X[0] = 1e25
+    elif case == "huge":  # squares of some, but not all differences are beyond it
+        X *= 1e18
     X = X.astype(dtype)
     anchors = np.arange(1, 201)
     model = AnchorFairClustering(

@@ -17,6 +17,9 @@ from fairanchor._kernels._nearest import nearest_by_scores
 # Of a table of products, so that it stays in a cache.
 NUMBERS_AT_A_TIME = 2**18
 UNIT_ROUNDOFF = 2.0**-24
+# Rows so many times farther away than the anchors are compared by exact distances: products of
+# float32 would overflow.
+FAR_AWAY = 1e30
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class NearestAnchors:
         First anchor of each part, in this order.
     middle : ndarray of shape (n_features,)
         From where rows are measured.
+    scale : float
+        What they are multiplied by, a power of two: squares must stay in the range of float32.
     factor : ndarray of shape (n_anchors, n_features + 1), dtype float32
         What a row, and a 1, are multiplied by.
     slopes, offsets : ndarray of shape (n_parts,)
@@ -43,6 +48,7 @@ class NearestAnchors:
     points: np.ndarray
     first: np.ndarray
     middle: np.ndarray
+    scale: float
     factor: np.ndarray
     slopes: np.ndarray
     offsets: np.ndarray
@@ -54,6 +60,8 @@ class NearestAnchors:
         H = np.ascontiguousarray(points[order], dtype=np.float64)
         first = np.searchsorted(parts[order], np.arange(n_parts + 1))
         middle = H.mean(axis=0)
+        largest = np.abs(H - middle).max(initial=0.0)
+        scale = float(2.0 ** -np.floor(np.log2(largest))) if largest > 0.0 else 1.0
         factor = np.zeros((len(H), H.shape[1] + 1))
         slopes, offsets = np.zeros(n_parts), np.zeros(n_parts)
         # Rounded are: both factors, every product, every sum.
@@ -62,13 +70,13 @@ class NearestAnchors:
             own = slice(first[l], first[l + 1])
             if first[l] == first[l + 1]:
                 continue
-            center = H[own].mean(axis=0) - middle
-            h = (H[own] - middle) - center
+            scaled = (H[own] - middle) * scale
+            center = scaled.mean(axis=0)
+            h = scaled - center
             factor[own, :-1], factor[own, -1] = -2.0 * h, (h**2).sum(axis=1) + 2.0 * h @ center
             slopes[l] = error * np.linalg.norm(factor[own, :-1], axis=1).max()
             offsets[l] = error * np.abs(factor[own, -1]).max()
-        with np.errstate(over="ignore"):  # exact distances decide then
-            return cls(order, H, first, middle, factor.astype(np.float32), slopes, offsets)
+        return cls(order, H, first, middle, scale, factor.astype(np.float32), slopes, offsets)
 
     def write(self, X: Any, places: np.ndarray, distances: np.ndarray, part: int = -1) -> None:
         """Write place (in ``order``) and squared distance of the nearest anchor of each part.
@@ -91,8 +99,9 @@ class NearestAnchors:
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), n_rows):
                 rows = X[start : start + n_rows]
-                shifted = rows - self.middle
-                norms[: len(rows)] = np.sqrt(np.einsum("ij,ij->i", shifted, shifted))
+                shifted = (rows - self.middle) * self.scale
+                lengths = np.sqrt(np.einsum("ij,ij->i", shifted, shifted))
+                norms[: len(rows)] = np.where(lengths < FAR_AWAY, lengths, np.inf)
                 tile[:-1, : len(rows)] = shifted.T
                 np.matmul(factor, tile, out=scores)
                 own = slice(start, start + len(rows))
