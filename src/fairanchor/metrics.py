@@ -195,60 +195,14 @@ def attribute_balance_scores(
 def attribute_relative_balance_scores(
     labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
-    """`relative_balance_score` of each sensitive column by itself; 1 = proportional.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_samples,)
-        Cluster of each row.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Groups of each row.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
-
-    Returns
-    -------
-    scores : dict
-        By name of the column, or its number where columns have no names.
-
-    Examples
-    --------
-    >>> from fairanchor.metrics import attribute_relative_balance_scores
-    >>> groups = [["a", "x"], ["b", "x"], ["b", "y"], ["a", "x"], ["b", "y"], ["b", "y"]]
-    >>> scores = attribute_relative_balance_scores([0, 0, 0, 1, 1, 1], sensitive_features=groups)
-    >>> {column: round(score, 3) for column, score in scores.items()}
-    {0: 1.0, 1: 0.667}
-    """
+    """`relative_balance_score` of each sensitive column, see `attribute_balance_scores`."""
     return _scores(relative_balance_of_table, labels, sensitive_features, sample_weight)
 
 
 def attribute_mnce_scores(
     labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
-    """`mnce_score` of each sensitive column by itself.
-
-    Parameters
-    ----------
-    labels : array-like of shape (n_samples,)
-        Cluster of each row.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Groups of each row.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
-
-    Returns
-    -------
-    scores : dict
-        By name of the column, or its number where columns have no names.
-
-    Examples
-    --------
-    >>> from fairanchor.metrics import attribute_mnce_scores
-    >>> groups = [["a", "x"], ["b", "x"], ["b", "y"], ["a", "x"], ["b", "y"], ["b", "y"]]
-    >>> scores = attribute_mnce_scores([0, 0, 0, 1, 1, 1], sensitive_features=groups)
-    >>> {column: round(score, 3) for column, score in scores.items()}
-    {0: 1.0, 1: 0.918}
-    """
+    """`mnce_score` of each sensitive column, see `attribute_balance_scores`."""
     return _scores(mnce_of_table, labels, sensitive_features, sample_weight)
 
 

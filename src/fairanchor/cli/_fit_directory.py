@@ -166,8 +166,8 @@ def _write_report(
     from fairanchor.cli._fit import report_parameters
     from fairanchor.groups._groups import codes_of_known_groups
     from fairanchor.report import RunSummary, write_report
+    from fairanchor.report._collect import stability_of
     from fairanchor.report._constraints import checks_of_estimator, describe_estimator
-    from fairanchor.report._stability import stability_of
     from fairanchor.rows._raw_rows import as_table
 
     names = list(estimator.groups_)
