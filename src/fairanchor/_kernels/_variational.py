@@ -242,38 +242,3 @@ def _change(cell, total, added, share, cell_floor, floor):
     of_total = math.log(max(total + added, floor) / max(total, floor))
     of_cell = math.log(max(cell + added, cell_floor) / max(cell, cell_floor))
     return of_total - share * of_cell
-
-
-@njit(**LEAN)
-def medoid(X, weights, members):
-    """Position in ``members`` of the row with the least weighted sum of distances.
-
-    The first of equally good rows wins. A computed sum at row i bounds the sum at row j
-    from below by ``|sum_i - total weight * distance(i, j)|``, so most rows of a
-    low-dimensional cluster are never summed.
-    """
-    n_members = len(members)
-    bounds = np.zeros(n_members)
-    distances = np.empty(n_members)
-    total_weight = 0.0
-    for position in range(n_members):
-        total_weight += weights[members[position]]
-    best, winner = np.inf, 0
-    for position in range(n_members):
-        if bounds[position] > best * (1.0 + 1e-12):
-            continue
-        i = members[position]
-        total = 0.0
-        for other in range(n_members):
-            squared = 0.0
-            for j in range(X.shape[1]):
-                difference = X[i, j] - X[members[other], j]
-                squared += difference * difference
-            distances[other] = math.sqrt(squared)
-            total += weights[members[other]] * distances[other]
-        if total < best:
-            best, winner = total, position
-        for other in range(n_members):
-            bound = abs(total - total_weight * distances[other])
-            bounds[other] = max(bounds[other], bound)
-    return winner
