@@ -17,13 +17,6 @@ NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 
 BINARY_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 GZIP = b"\x1f\x8b"
 SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
-# First bytes of files that often carry the name of a table.
-FOREIGN = {
-    b"PK": "a zip archive or an Excel workbook: save the sheet as CSV",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
-    b"BZh": "compressed by bzip2: decompress it, or use gzip",
-    b"\xff\xfe": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
-}
 
 
 class TableSource:
@@ -150,18 +143,16 @@ def _stream(data: Path | pa.Buffer) -> pa.NativeFile:
 
 def _check_text(head: bytes, suffix: str, title: str) -> None:
     """Raise an error for the first bytes of a file that is no text table."""
-    for start, what in FOREIGN.items():
-        if head.startswith(start):
-            raise ValueError(f"{title}, expected to be CSV, TSV, Parquet or Arrow, is {what}.")
     if suffix in BINARY_SUFFIXES:
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
         )
-    if suffix in (".json", ".jsonl", ".ndjson"):
-        raise ValueError(f"{title} is JSON, expected CSV, TSV, Parquet or Arrow.")
-    if b"\x00" in head:
-        raise ValueError(f"{title} is not text, and neither Parquet nor Arrow.")
+    if b"\x00" in head or head.startswith((b"PK", b"BZh", b"[", b"{")):
+        raise ValueError(
+            f"{title} is not text with values between separators, and neither Parquet nor Arrow. "
+            "Save a workbook as CSV, convert UTF-16 to UTF-8, decompress other archives than gzip."
+        )
 
 
 def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource:
