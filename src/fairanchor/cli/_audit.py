@@ -1,6 +1,5 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,6 @@ from fairanchor.cli._common import (
 )
 from fairanchor.cli._targets import check_targets_options, targets_of_file
 from fairanchor.tables._wording import RequestError, counted, quoted
-
-MOST_CELLS = 20_000_000
 
 
 @click.command(
@@ -208,7 +205,12 @@ def _load(labels: str, options: Options, run: Run) -> _Rows:
     # Groups that have no row in any cluster are groups all the same.
     groups = groups_of(table.filter(has_group), sensitive, policy.missing_groups)
     check_number_of_groups(groups, int(has_group.sum()), sensitive)
-    _check_clusters(len(clusters), groups.n_groups, len(table), cluster)
+    if len(clusters) > max(20, len(table) // 2):
+        raise ValueError(
+            f"The column {quoted(cluster)} has {len(clusters):,} different values in "
+            f"{counted(len(table), 'row')}: it seems not to name clusters. --cluster names another "
+            "column."
+        )
     group_codes = np.argsort(groups.public_order)[groups.codes]
     both_c, both_g = has_group[has_cluster], has_cluster[has_group]
     return _Rows(
@@ -221,18 +223,6 @@ def _load(labels: str, options: Options, run: Run) -> _Rows:
         np.bincount(codes[~both_c], minlength=len(clusters)),
         int(np.count_nonzero(~has_cluster & ~has_group)),
     )
-
-
-def _check_clusters(n_clusters: int, n_groups: int, n_rows: int, column: str) -> None:
-    """Values that are hardly ever equal are no clusters, and their table fills the memory."""
-    message = (
-        f"The column {quoted(column)} has {n_clusters:,} different values in "
-        f"{counted(n_rows, 'row')}: it seems not to name clusters. --cluster names another column."
-    )
-    if n_clusters * n_groups > MOST_CELLS:
-        raise ValueError(message)
-    if n_clusters > max(20, n_rows // 2):
-        warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def _joined(
@@ -259,23 +249,21 @@ def _joined(
         right = holder.read(names, names=names)
         partners = _partners(left.column(id_column), right.column(id_column), source, holder)
         return right.select(sensitive).append_column(cluster, left.column(cluster).take(partners))
-    keys = [name for name in source.columns if name in holder.columns and name != cluster]
-    # The number of a row, which fit writes where there is no id.
-    numbered = ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns
-    columns = [*keys, *([ROW_NUMBER] if numbered else []), cluster]
-    left = source.read(columns, names=columns)
-    names = list(dict.fromkeys([*keys, *sensitive]))
-    right = holder.read(names, names=names)
+    names = [name for name in source.columns if name in holder.columns and name != cluster]
+    right = holder.read(list(dict.fromkeys([*names, *sensitive])), names=[*names, *sensitive])
+    if ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns:
+        # The number of a row, which fit writes where there is no id.
+        names.append(ROW_NUMBER)
+        right = right.append_column(ROW_NUMBER, [range(len(right))])
+    left = source.read([*names, cluster], names=[*names, cluster])
     if len(left) != len(right):
         raise ValueError(
             f"{source.title} has {counted(len(left), 'row')}, {holder.title} has {len(right):,}: "
             "they cannot be matched by position. Use --id to match them by a column."
         )
-    for name in keys:
+    for name in names:
         _check_same(left.column(name), right.column(name), name, source, holder)
-    if numbered:
-        _check_row_numbers(left.column(ROW_NUMBER), source)
-    elif not keys:
+    if not names:
         run.say(
             f"{source.title} and {holder.title} have no column in common: rows are matched by "
             "position."
@@ -285,25 +273,22 @@ def _joined(
 
 def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
-    import numpy as np
 
-    left, right = _text(left).combine_chunks(), _text(right).combine_chunks()
-    if left.equals(right):
-        return
-    texts = [left.to_pylist(), right.to_pylist()]
-    differ = np.array([a != b for a, b in zip(*texts, strict=True)])
-    try:  # 1 and 1.0 are the same number
-        values = [np.array([float(t) for t in text]) for text in texts]
-        differ = values[0] != values[1]
-    except (TypeError, ValueError):
-        pass
-    if differ.any():
-        row = int(np.argmax(differ))
+    def value(text: str) -> Any:
+        try:  # 1 and 1.0 are the same number
+            return float(text)
+        except (TypeError, ValueError):
+            return text
+
+    pairs = zip(_text(left).to_pylist(), _text(right).to_pylist(), strict=True)
+    different = [(row, a, b) for row, (a, b) in enumerate(pairs) if a != b and value(a) != value(b)]
+    if different:
+        row, of_labels, of_data = different[0]
         raise ValueError(
-            f"The column {quoted(name)} differs in {counted(int(differ.sum()), 'row')} between "
-            f"{source.title} and {holder.title}, first in row {row}: {quoted(texts[0][row])} and "
-            f"{quoted(texts[1][row])}. Rows cannot be matched by position; --id names a column "
-            "that identifies them in both files."
+            f"The column {quoted(name)} differs in {counted(len(different), 'row')} between "
+            f"{source.title} and {holder.title}, first in row {row}: {quoted(of_labels)} and "
+            f"{quoted(of_data)}. Rows cannot be matched by position; --id names a column that "
+            "identifies them in both files."
         )
 
 
@@ -314,16 +299,6 @@ def _text(column: Any) -> Any:
     from fairanchor.tables._write import spreadsheet_safe
 
     return spreadsheet_safe(column.cast(pa.string()))
-
-
-def _check_row_numbers(column: Any, source: Any) -> None:
-    from fairanchor.tables._load import ROW_NUMBER, spelling
-
-    if [spelling(value) for value in column.to_pylist()] != list(map(str, range(len(column)))):
-        raise ValueError(
-            f"The column {quoted(ROW_NUMBER)} of {source.title} is not 0, 1, 2, ...: the labels "
-            "are in another order than the rows. Sort them, or match rows by --id."
-        )
 
 
 def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:

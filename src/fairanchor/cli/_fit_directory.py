@@ -29,23 +29,8 @@ FOR_FILES_ONLY = {
     "targets": ("--targets", None),
 }
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
-# What a chunk needs besides its rows, as a multiple of them: copies, scores, reading ahead.
-CHUNK_FACTOR = 6
-INTERPRETER_BYTES = 450 * 2**20
 # Enough rows for the figures and profiles of a report.
 REPORT_ROWS = 20_000
-
-
-class Bytes(click.ParamType):
-    """A size such as ``2GB``, ``500MB`` or ``1.5GiB``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        text = re.fullmatch(r"(\d+\.?\d*) *([kmgt]?)(i?)b?", str(value).strip().lower())
-        if text is None or float(text[1]) == 0:
-            self.fail(f"{value!r} is no size: expected for instance 2GB or 500MB.", param, ctx)
-        return int(float(text[1]) * (1024 if text[3] else 1000) ** " kmgt".index(text[2] or " "))
 
 
 def engine_options(command: Any) -> Any:
@@ -57,9 +42,6 @@ def engine_options(command: Any) -> Any:
                          "dask uses a cluster. All give the same labels."),
             click.option("--scheduler", metavar="ADDRESS",
                          help="Of a Dask cluster; by default one is started here."),
-            click.option("--memory-limit", type=Bytes(), metavar="SIZE",
-                         help="Such as 2GB: an error if the run would need more; for all workers "
-                         "of a started cluster together."),
             click.option("--checkpoint", type=click.Path(file_okay=False), metavar="DIRECTORY",
                          help="Keep intermediate results, a few kB."),
             click.option("--resume", is_flag=True, help="Continue from --checkpoint."),
@@ -71,7 +53,7 @@ def engine_options(command: Any) -> Any:
 
 def check_no_engine(options: Options) -> None:
     """Raise an error for options that are for a directory."""
-    for name in ("engine", "scheduler", "memory_limit", "checkpoint", "resume"):
+    for name in ("engine", "scheduler", "checkpoint", "resume"):
         if options[name] not in (None, False, "memory"):
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is for a directory of Parquet or Arrow files, and "
@@ -94,7 +76,6 @@ def fit_directory(run: Run, directory: str, options: Options) -> None:
     with _cluster(options) as client:
         with run.step("read", f"Reading {directory}"):
             files = _learn_files(directory, options, client)
-            _check_memory(files, options)
             if output is not None:
                 check_names([name for name, _ in files.parts])
         run.say(
@@ -220,10 +201,6 @@ def _check_request(directory: str, options: Options) -> None:
         (not any(wanted), "No output: expected -o DIRECTORY, --model, --report or --json."),
         (scheduler and engine != "dask", "--scheduler is for --engine dask."),
         (
-            scheduler and options["memory_limit"],
-            "--memory-limit is for a cluster that is started here, without --scheduler.",
-        ),
-        (
             options["resume"] and not options["checkpoint"],
             "--resume needs --checkpoint, the directory to continue from.",
         ),
@@ -266,11 +243,6 @@ def _open_files(directory: str) -> Any:
     return ds.dataset(paths, format=next(iter(first)))
 
 
-def _n_workers(options: Options) -> int:
-    jobs: int = options["jobs"]
-    return os.cpu_count() or 1 if jobs == -1 else jobs
-
-
 @contextmanager
 def _cluster(options: Options) -> Iterator[Any]:
     """A client of the Dask cluster; None without ``--engine dask``."""
@@ -293,34 +265,12 @@ def _cluster(options: Options) -> Iterator[Any]:
         with client:
             yield client
         return
-    n_workers, limit = _n_workers(options), options["memory_limit"]
-    with LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-        memory_limit="auto" if limit is None else limit // n_workers,
-    ) as local, Client(local, set_as_default=False) as client:  # fmt: skip
+    n_workers = (os.cpu_count() or 1) if options["jobs"] == -1 else options["jobs"]
+    with (
+        LocalCluster(n_workers, threads_per_worker=1, dashboard_address=":0") as local,
+        Client(local, set_as_default=False) as client,
+    ):
         yield client
-
-
-def _check_memory(files: Any, options: Options) -> None:
-    """Raise an error for a memory limit that these rows would exceed."""
-    from fairanchor.rows import _chunks
-
-    limit = options["memory_limit"]
-    if limit is None:
-        return
-    row_bytes = 8 * (len(files.feature_names) + options["n_clusters"] + 3)
-    chunk_rows = min(_chunks.CHUNK_ROWS, files.n_rows)
-    needed = INTERPRETER_BYTES + CHUNK_FACTOR * row_bytes * chunk_rows
-    if options["engine"] == "dask":
-        needed *= _n_workers(options)
-    if options["engine"] != "stream":
-        needed += row_bytes * files.n_rows
-    if needed > limit:
-        raise ValueError(
-            f"--memory-limit of {limit / 1e9:.2g} GB is too small: {files.n_rows:,} rows with "
-            f"{len(files.feature_names)} features need about {needed / 1e9:.2g} GB with --engine "
-            f"{options['engine']}."
-        )
 
 
 def _spans(files: Any) -> list[tuple[int, int]]:
