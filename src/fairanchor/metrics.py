@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.special import entr
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.utils import check_array, column_or_1d
 
@@ -399,10 +400,8 @@ def relative_balance_of_table(table: Table) -> float:
 def mnce_of_table(table: Table) -> float:
     """`mnce_score` of a clusters × groups table."""
     table = _non_empty(table)
-    of_all = _entropy(table.sum(axis=0, keepdims=True))[0]
-    if of_all == 0:
-        return 1.0
-    return float(min(1.0, _entropy(table).min() / of_all))
+    of_all, *of_clusters = [entr(row / row.sum()).sum() for row in (table.sum(axis=0), *table)]
+    return 1.0 if of_all == 0 else float(min(1.0, min(of_clusters) / of_all))
 
 
 def worst_relative_balance_of_table(table: Table, n_errors: int) -> float:
@@ -521,9 +520,3 @@ def _non_empty(table: Table) -> np.ndarray:
     if kept.size == 0:
         raise ValueError("There is no row in any cluster: there is nothing to measure.")
     return kept
-
-
-def _entropy(table: np.ndarray) -> np.ndarray:
-    shares = table / table.sum(axis=1, keepdims=True)
-    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    return 0.0 - (shares * logs).sum(axis=1)  # a pure cluster has 0.0, not -0.0

@@ -321,19 +321,19 @@ def _controlled_rows(rows: Any, attack: str, n_rows: int, rng: Any) -> np.ndarra
         if not 0 < rows < 1:
             raise ValueError(f"rows={rows!r} should be a share between 0 and 1, or row indices.")
         return rng.permutation(n_rows)[: max(1, round(rows * n_rows))]
-    given = np.asarray(rows)
-    if given.dtype == bool and given.shape == (n_rows,):
-        given = np.flatnonzero(given)
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+    indices = np.asarray(rows)
+    if indices.dtype == bool and indices.shape == (n_rows,):
+        indices = np.flatnonzero(indices)
+    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
         raise TypeError(
             f"rows={rows!r} should be a share between 0 and 1, an array of row indices or a mask."
         )
-    inside = (given >= 0) & (given < n_rows)
-    if not inside.all() or len(np.unique(given)) < len(given):
+    inside = (indices >= 0) & (indices < n_rows)
+    if not inside.all() or len(np.unique(indices)) < len(indices):
         raise ValueError(f"rows should hold different indices in 0..{n_rows - 1}.")
-    if not 0 < len(given) < n_rows:
+    if not 0 < len(indices) < n_rows:
         raise ValueError(
-            f"rows has {len(given)} of {n_rows} rows: expected at least one, and at least one "
+            f"rows has {len(indices)} of {n_rows} rows: expected at least one, and at least one "
             "honest row besides them."
         )
-    return rng.permutation(given)
+    return rng.permutation(indices)

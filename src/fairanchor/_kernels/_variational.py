@@ -109,25 +109,11 @@ def penalty_slopes(masses, model, slopes):
 def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
     """Minimise cost + penalty over soft labels, the costs being fixed.
 
-    Parameters
-    ----------
-    start : float
-        Sharpness of the first soft labels, ``softmax(-start * costs)``.
-    min_lipschitz : float
-        Smallest admissible inverse step size. The first step also respects the curvature
-        of the penalty; later ones a smaller and smaller share of it, until the energy
-        would rise, which doubles the inverse step size and the share.
-    tol : float
-        Stop after a step that lowers the energy by at most ``tol`` times its size.
-
-    Returns
-    -------
-    sharpness : float
-    prices : ndarray of shape (n_clusters, n_groups)
-        Together they give the soft labels, see the head of this file.
-    energies : ndarray
-        Energy at the start and after every step; never increases.
-    converged : bool
+    From ``softmax(-start * costs)`` until a step lowers the energy by at most ``tol`` times its
+    size. The inverse step size is at least ``min_lipschitz``. The first step also respects the
+    curvature of the penalty; later ones a smaller and smaller share of it, until the energy would
+    rise, which doubles the inverse step size and the share. Returns sharpness and prices of the
+    soft labels, the energies, which never increase, and whether it converged.
     """
     shape = (costs.shape[1], len(model.shares))
     prices, trial_prices, slopes = np.zeros(shape), np.zeros(shape), np.zeros(shape)

@@ -187,11 +187,7 @@ class RunSummary:
 
     @property
     def relative_balance(self) -> float:
-        """Relative balance with rows that lack a cluster or a group counted against it.
-
-        Rows without a cluster belong to the population. A row without a group is taken for a row of
-        the group that makes a cell look worst.
-        """
+        """Relative balance with rows that lack a cluster or a group counted against it."""
         return cautious_balance(self.counts, self.unassigned, self.ungrouped)
 
     def _repr_html_(self) -> str:
@@ -361,10 +357,9 @@ def summarise_run(
 
 
 def stability_of(estimator: Any) -> np.ndarray | None:
-    """Stability of each cluster, and the share of its rows that are not settled.
+    """Stability of each cluster, and the share of its rows that are not settled, if it is known.
 
-    Shape (n_clusters, 2). In the framework anchors count by the rows that they represent. None
-    for estimators without a stability.
+    In the framework anchors count by the rows that they represent.
     """
     clusterer = getattr(estimator, "clusterer_", estimator)
     if not hasattr(clusterer, "cluster_stability_"):

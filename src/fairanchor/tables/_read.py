@@ -20,15 +20,7 @@ SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stre
 
 
 class TableSource:
-    """A table whose column names are known and whose columns are read on request.
-
-    Attributes
-    ----------
-    title : str
-        Name of the table in messages.
-    columns : list of str
-        In file order, without repetition.
-    """
+    """A table whose column names are known and whose columns are read on request."""
 
     def __init__(
         self, title: str, columns: list[str], read: Callable[[list[str], set[str]], pa.Table]
@@ -44,19 +36,10 @@ class TableSource:
             raise ValueError(f"{title} has more than one column called {names}: rename them.")
 
     def read(self, columns: Sequence[str], *, names: Collection[str] = ()) -> pa.Table:
-        """Read columns.
+        """Read columns, with at least one row and without dictionaries.
 
-        Parameters
-        ----------
-        columns : sequence of str
-        names : collection of str
-            Columns whose values are names: in a CSV file ``007`` stays text. Whole numbers in
-            their usual spelling become numbers.
-
-        Returns
-        -------
-        table : pyarrow.Table
-            With at least one row, without dictionaries.
+        Values of ``names`` are names: ``007`` stays text in a CSV file, whole numbers in their
+        usual spelling become numbers.
         """
         table = self._read(list(columns), set(names))
         if table.num_rows == 0:
@@ -82,20 +65,11 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
-    """Open a table without reading its rows.
+    """Open a CSV, TSV, Parquet or Arrow table without reading its rows.
 
-    Parameters
-    ----------
-    path : str or path-like
-        CSV, TSV, Parquet or Arrow IPC (Feather), also compressed by gzip; ``-`` is standard
-        input. The content decides between Parquet, Arrow and text. A pipe is read to its end.
-    delimiter : str, default=None
-        Between the values of a text table; by default a tab for ``.tsv`` and ``.tab``, else a
-        comma.
-
-    Returns
-    -------
-    source : TableSource
+    It may be compressed by gzip; ``-`` is standard input, and a pipe is read to its end. The
+    content decides between Parquet, Arrow and text. Values of text are separated by
+    ``delimiter``, by default a tab for ``.tsv`` and ``.tab``, else a comma.
     """
     data, title = _data_of(path)
     name = Path(str(path).lower())
