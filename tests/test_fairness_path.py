@@ -208,7 +208,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (
             lambda X, g: suggest_tolerance(made_path([2.0, 1.0], [0.0, 0.0])),
             ValueError,
-            "expected increasing ones",
+            "expected one of fairness_path",
         ),
         (lambda X, g: suggest_tolerance([1, 2]), TypeError, "path is a list, expected a Fairness"),
         (lambda X, g: suggest_tolerance(FairnessPath([], [])), ValueError, "path has no records"),
@@ -220,7 +220,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (
             lambda X, g: suggest_tolerance(clusters_path(X, g, [2], n_init=1, random_state=0)),
             ValueError,
-            "path is one of clusters_path, expected one of fairness_path",
+            "path is one of clusters_path .* expected one of fairness_path",
         ),
         (
             lambda X, g: fairness_path(X, [None, *g[1:]]),

@@ -147,10 +147,9 @@ def test_fits_that_raise_an_error_are_counted_and_reported():
     assert "nan" in result._repr_html_()
 
 
-def test_a_notebook_shows_the_curve_and_its_numbers():
+def test_a_notebook_shows_the_numbers_of_the_curve():
     result = robustness_check(TwoHalves(), X, TWO, attack="flip", random_state=0)
     page = result._repr_html_()
-    assert page.count("<polyline") == 2
     assert page.count("<tr>") == 1 + 5
     for value in (result.baseline, result.worst, result.control):
         assert f"{value:.3f}" in page

@@ -353,17 +353,10 @@ def check_path(path: Any, source: str) -> None:
     if not path.records:
         raise ValueError(f"path has no records, expected those of {source}.")
     actual = "clusters_path" if "plain_cost" in path.records[0] else "fairness_path"
-    if actual != source:
-        wanted = {
-            "fairness_path": "one number of clusters with several tolerances",
-            "clusters_path": "several numbers of clusters, with and without the constraint",
-        }[source]
-        raise ValueError(f"path is one of {actual}, expected one of {source}: {wanted}.")
     tolerances = [record["tolerance"] for record in path.records]
-    if source == "fairness_path" and (np.diff(tolerances) <= 0).any():
+    if actual != source or (source == "fairness_path" and (np.diff(tolerances) <= 0).any()):
         raise ValueError(
-            f"path has the tolerances {tolerances}, expected increasing ones: it is not one of "
-            "fairness_path."
+            f"path is one of {actual} with the tolerances {tolerances}, expected one of {source}."
         )
 
 

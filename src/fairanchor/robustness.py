@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from fairanchor._utils._records import html_of_records
 from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.exceptions import FairnessWarning
@@ -78,38 +79,16 @@ class RobustnessResult:
         return float(self.records[-1]["control"])
 
     def _repr_html_(self) -> str:
-        """A figure and a table for notebooks."""
-        curve = self.curve
-        x, width, height = 300 * curve["share"] / curve["share"][-1], 300, 120
-        lines = "".join(
-            f'<polyline fill="none" stroke="{color}" stroke-width="2" {dash} points="'
-            + " ".join(
-                f"{a:.1f},{height * (1 - b):.1f}"
-                for a, b in zip(x, curve[name], strict=True)
-                if np.isfinite(b)
-            )
-            + '"/>'
-            for name, color, dash in (
-                ("control", "gray", 'stroke-dasharray="5 4"'),
-                ("worst", "firebrick", ""),
-            )
-        )
-        cells = "".join(
-            f"<tr><td>{n:,}</td><td>{share:.1%}</td><td>{worst:.3f}</td><td>{control:.3f}</td></tr>"
-            for n, share, worst, control in zip(
-                *(curve[name] for name in ("n_rewritten", "share", "worst", "control")), strict=True
-            )
-        )
+        """A sentence and a table for notebooks."""
+        columns = self.curve
+        records = [
+            dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)
+        ]
         return (
             f"<p>Relative balance of the {self.n_rows - len(self.rows):,} honest rows, attack "
             f"<code>{self.attack}</code>: <b>{self.baseline:.3f}</b> with all records as they are, "
-            f"<b>{self.worst:.3f}</b> in the worst case, {self.control:.3f} with random groups "
-            f"(dashed).</p>"
-            f'<svg width="{width + 20}" height="{height + 20}" viewBox="-10 -10 {width + 20} '
-            f'{height + 20}" role="img" aria-label="Relative balance over the rewritten rows">'
-            f'<path d="M0,0 V{height} H{width}" fill="none" stroke="currentColor"/>{lines}</svg>'
-            "<table><thead><tr><th>rewritten rows</th><th>of all rows</th><th>worst</th>"
-            f"<th>random groups</th></tr></thead><tbody>{cells}</tbody></table>"
+            f"<b>{self.worst:.3f}</b> in the worst case, {self.control:.3f} with random "
+            f"groups.</p>{html_of_records(records)}"
         )
 
 
@@ -342,19 +321,19 @@ def _controlled_rows(rows: Any, attack: str, n_rows: int, rng: Any) -> np.ndarra
         if not 0 < rows < 1:
             raise ValueError(f"rows={rows!r} should be a share between 0 and 1, or row indices.")
         return rng.permutation(n_rows)[: max(1, round(rows * n_rows))]
-    given = np.asarray(rows)
-    if given.dtype == bool and given.shape == (n_rows,):
-        given = np.flatnonzero(given)
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+    indices = np.asarray(rows)
+    if indices.dtype == bool and indices.shape == (n_rows,):
+        indices = np.flatnonzero(indices)
+    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
         raise TypeError(
             f"rows={rows!r} should be a share between 0 and 1, an array of row indices or a mask."
         )
-    inside = (given >= 0) & (given < n_rows)
-    if not inside.all() or len(np.unique(given)) < len(given):
+    inside = (indices >= 0) & (indices < n_rows)
+    if not inside.all() or len(np.unique(indices)) < len(indices):
         raise ValueError(f"rows should hold different indices in 0..{n_rows - 1}.")
-    if not 0 < len(given) < n_rows:
+    if not 0 < len(indices) < n_rows:
         raise ValueError(
-            f"rows has {len(given)} of {n_rows} rows: expected at least one, and at least one "
+            f"rows has {len(indices)} of {n_rows} rows: expected at least one, and at least one "
             "honest row besides them."
         )
-    return rng.permutation(given)
+    return rng.permutation(indices)

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor._kernels._variational import Model, bound_updates, medoid, polish_labels
+from fairanchor._kernels._variational import Model, bound_updates, polish_labels
 from fairanchor.cluster._variational import (
     CutObjective,
     PenalisedRows,
@@ -87,12 +88,9 @@ def test_a_small_weight_leaves_the_groups_apart(strength, unequal):
 
 
 @pytest.mark.parametrize("strength", [1e3, 1e5, 1e8, 1e12])
-@pytest.mark.parametrize("lipschitz", [None, 2.0])
-def test_a_huge_weight_does_not_collapse(strength, lipschitz):
+def test_a_huge_weight_does_not_collapse(strength):
     X, group = four_blobs(1)
-    model = VariationalFairClustering(
-        2, fairness_weight=strength / len(X), lipschitz=lipschitz, random_state=0
-    )
+    model = VariationalFairClustering(2, fairness_weight=strength / len(X), random_state=0)
     assert model.fit(X, sensitive_features=group).balance_ == 1.0
 
 
@@ -377,16 +375,17 @@ def test_costs_of_the_cut_are_its_gradient():
     assert_allclose(objective.value(labels, labels), weights.sum() * relaxed_cut(S))
 
 
-@given(seed=st.integers(0, 10**6), n_features=st.integers(1, 4))
-@settings(deadline=None, max_examples=40)
-def test_medoid_is_the_first_best_row(seed, n_features):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(-3, 4, size=(25, n_features)).astype(float)
-    weights = rng.integers(1, 4, 25).astype(float)
-    members = np.sort(rng.choice(25, rng.integers(1, 25), replace=False))
-    distances = np.linalg.norm(X[members][:, None] - X[members], axis=2)
-    sums = distances @ weights[members]
-    assert_allclose(sums[medoid(X, weights, members)], sums.min(), rtol=1e-12)
+@pytest.mark.parametrize("seed", range(4))
+def test_centres_of_the_median_objective_have_the_least_sum_of_distances(seed):
+    X, group = mixture(seed)
+    weights = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
+    model = VariationalFairClustering(3, objective="kmedian", random_state=0)
+    model.fit(X, sensitive_features=group, sample_weight=weights)
+    for label, center in enumerate(model.cluster_centers_):
+        members = model.labels_ == label
+        sums = cdist(X[members], X[members]) @ weights[members]
+        of_center = cdist([center], X[members])[0] @ weights[members]
+        assert_allclose(of_center, sums.min(), rtol=1e-12)
 
 
 # What goes wrong is said.
@@ -400,14 +399,10 @@ def test_all_rows_equal_gives_all_clusters_and_a_warning(objective):
     assert_array_equal(np.unique(model.labels_), [0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("params", "match"),
-    [({"max_iter": 1}, "max_iter=1"), ({"max_inner_iter": 1}, "max_inner_iter=1")],
-)
-def test_an_interrupted_run_warns(params, match):
+def test_an_interrupted_run_warns():
     X, group = mixture(2)
-    model = VariationalFairClustering(4, random_state=0, **params)
-    with pytest.warns(ConvergenceWarning, match=match):
+    model = VariationalFairClustering(4, max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
         model.fit(X, sensitive_features=group)
 
 
@@ -417,7 +412,6 @@ def test_an_interrupted_run_warns(params, match):
         ({"fairness_weight": -0.1}, "'fairness_weight' parameter"),
         ({"fairness_weight": np.inf}, r"range \[0.0, inf\)"),
         ({"fairness_weight": 1e305}, r"fairness_weight=1e\+305 times the total weight 20"),
-        ({"lipschitz": 0.0}, "'lipschitz' parameter"),
         ({"objective": "kmedoids"}, "'objective' parameter"),
         ({"n_neighbors": 1}, "'n_neighbors' parameter"),
         ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\), expected \(3, 3\)"),

@@ -79,12 +79,10 @@ def test_the_python_code_repeats_the_labels_and_imports_nothing_private(estimato
     assert not re.search(r"(import|from|\.) *_", run.code)
 
 
-def test_a_parameter_that_is_no_text_is_described_in_a_comment():
+def test_a_parameter_that_is_no_text_is_an_ellipsis():
     estimator = AnchorFairClustering(
         3, clusterer=by_first_column, anchors=np.arange(80), random_state=np.random.RandomState(0)
     )
     _, _, run = summary_of(estimator, plain_labels=None)
-    assert "clusterer=...,  # by_first_column" in run.code
-    assert "anchors=...,  # an array of shape (80,)" in run.code
-    assert "random_state=...,  # RandomState" in run.code
     compile(run.code, "<report>", "exec")
+    assert run.code.count("=...") == 3

@@ -314,9 +314,9 @@ def test_a_list_is_no_id():
     "value",
     [
         "a", "", 1, -(2**70), 1.5, float("inf"), True, None, ("a", 1, None), (("x",), 2.0),
-        dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 5, 17), dt.time(3, 4),
-        dt.timedelta(days=-3, microseconds=9), np.datetime64("2020-01-01T00:00:00.000000001"),
-        np.timedelta64(5, "ns"), np.int32(3), np.str_("s"), b"\x00\xff", [1, [2]], {"k": (1,)},
+        dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 5, 17),
+        np.datetime64("2020-01-01T00:00:00.000000001"),
+        np.timedelta64(5, "ns"), np.int32(3), np.str_("s"), [1, [2]], {"k": (1,)},
         pd.Timestamp("2020-01-01"),
     ],
     ids=repr,

@@ -14,16 +14,8 @@ from fairanchor._kernels import INNER, LEAN
 
 @njit(**LEAN)
 def build_tree(cells):
-    """Compressed binary quadtree.
-
-    Returns
-    -------
-    order : ndarray of shape (n_rows,)
-        Rows in the order of the leaves.
-    spans : ndarray of shape (n_nodes, 2)
-        ``order[spans[v, 0]:spans[v, 1]]`` are the rows of node v.
-    children : ndarray of shape (n_nodes, 2)
-        Nodes, or -1 in a leaf.
+    """Compressed binary quadtree: the rows in the order of the leaves, the spans of rows of each
+    node in that order, and the two children of each node, -1 in a leaf.
     """
     n_rows = len(cells)
     order = np.arange(n_rows)
@@ -91,12 +83,7 @@ def match_upwards(tree, post_order, kind, loads):
     for ``loads[k, 1]``. Rows in need are paired with each other first, then with rows that have
     room. Units that go to the room of one kind leave the other kind with less need, so both
     have a budget, within which all needs can be met in the root. As the nodes come in post-order,
-    the open rows of a node are on top of the stacks.
-
-    Returns
-    -------
-    first, second, units : ndarray of shape (n_pairs,)
-        Rows of kind 0 and 1; a pair can occur twice.
+    the open rows of a node are on top of the stacks. A pair can occur twice.
     """
     order, spans, children = tree
     n = len(order)
@@ -173,15 +160,8 @@ def swap_medoids(distance, weights, medoids, max_passes):
     """Improve medoids by single swaps until none lowers the cost; in place.
 
     Every candidate is tried against all medoids at once: its gain splits into a part that
-    does not depend on which medoid leaves, and one number per medoid.
-
-    Returns
-    -------
-    cost : float
-    n_passes : int
-        Passes over all candidates; ``max_passes`` if the last one still found a swap.
-    is_final : bool
-        Whether the last pass found no swap.
+    does not depend on which medoid leaves, and one number per medoid. Returns the cost, the number
+    of passes over all candidates, and whether the last one found no swap.
     """
     n = len(distance)
     nearest = np.empty(n, dtype=np.int64)

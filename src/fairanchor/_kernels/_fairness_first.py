@@ -78,18 +78,8 @@ def improvement_sweep(rows, distances, members, starts, state):
 
     Each row takes the first partner that does. Blocks of partners that a lower bound on the
     change rules out are skipped; the bound uses the ``distances`` before the sweep, so that
-    only a sweep without any swap proves that there is no improving pair.
-
-    Parameters
-    ----------
-    members : ndarray of shape (n_rows,)
-        Rows sorted by group and cluster.
-    starts : ndarray of shape (n_groups, n_clusters + 1)
-        Block of each cell in ``members``.
-
-    Returns
-    -------
-    n_swaps : int
+    only a sweep without any swap proves that there is no improving pair. ``members`` are rows
+    sorted by group and cluster, ``starts`` their blocks. Returns the number of swaps.
     """
     n_rows, n_clusters = distances.shape
     least, reach, heaviest = _partner_bounds(rows.weights, distances, members, starts)
@@ -119,11 +109,8 @@ def improvement_sweep(rows, distances, members, starts, state):
 def _partner_bounds(weights, distances, members, starts):
     """Per group and clusters a, b: what partners in b can contribute at best.
 
-    Returns
-    -------
-    least : smallest ``weight * (distance to a - distance to b)``
-    reach : largest ``weight * sqrt(distance to a)``
-    heaviest : largest weight, per group and cluster
+    That is the smallest ``weight * (distance to a - distance to b)``, the largest ``weight *
+    sqrt(distance to a)``, and the largest weight.
     """
     n_groups, n_clusters = starts.shape[0], starts.shape[1] - 1
     least = np.full((n_groups, n_clusters, n_clusters), np.inf)

@@ -109,25 +109,11 @@ def penalty_slopes(masses, model, slopes):
 def bound_updates(costs, model, start, min_lipschitz, max_iter, tol):
     """Minimise cost + penalty over soft labels, the costs being fixed.
 
-    Parameters
-    ----------
-    start : float
-        Sharpness of the first soft labels, ``softmax(-start * costs)``.
-    min_lipschitz : float
-        Smallest admissible inverse step size. The first step also respects the curvature
-        of the penalty; later ones a smaller and smaller share of it, until the energy
-        would rise, which doubles the inverse step size and the share.
-    tol : float
-        Stop after a step that lowers the energy by at most ``tol`` times its size.
-
-    Returns
-    -------
-    sharpness : float
-    prices : ndarray of shape (n_clusters, n_groups)
-        Together they give the soft labels, see the head of this file.
-    energies : ndarray
-        Energy at the start and after every step; never increases.
-    converged : bool
+    From ``softmax(-start * costs)`` until a step lowers the energy by at most ``tol`` times its
+    size. The inverse step size is at least ``min_lipschitz``. The first step also respects the
+    curvature of the penalty; later ones a smaller and smaller share of it, until the energy would
+    rise, which doubles the inverse step size and the share. Returns sharpness and prices of the
+    soft labels, the energies, which never increase, and whether it converged.
     """
     shape = (costs.shape[1], len(model.shares))
     prices, trial_prices, slopes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -242,38 +228,3 @@ def _change(cell, total, added, share, cell_floor, floor):
     of_total = math.log(max(total + added, floor) / max(total, floor))
     of_cell = math.log(max(cell + added, cell_floor) / max(cell, cell_floor))
     return of_total - share * of_cell
-
-
-@njit(**LEAN)
-def medoid(X, weights, members):
-    """Position in ``members`` of the row with the least weighted sum of distances.
-
-    The first of equally good rows wins. A computed sum at row i bounds the sum at row j
-    from below by ``|sum_i - total weight * distance(i, j)|``, so most rows of a
-    low-dimensional cluster are never summed.
-    """
-    n_members = len(members)
-    bounds = np.zeros(n_members)
-    distances = np.empty(n_members)
-    total_weight = 0.0
-    for position in range(n_members):
-        total_weight += weights[members[position]]
-    best, winner = np.inf, 0
-    for position in range(n_members):
-        if bounds[position] > best * (1.0 + 1e-12):
-            continue
-        i = members[position]
-        total = 0.0
-        for other in range(n_members):
-            squared = 0.0
-            for j in range(X.shape[1]):
-                difference = X[i, j] - X[members[other], j]
-                squared += difference * difference
-            distances[other] = math.sqrt(squared)
-            total += weights[members[other]] * distances[other]
-        if total < best:
-            best, winner = total, position
-        for other in range(n_members):
-            bound = abs(total - total_weight * distances[other])
-            bounds[other] = max(bounds[other], bound)
-    return winner

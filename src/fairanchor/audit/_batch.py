@@ -113,23 +113,23 @@ def audit_batch(model: Any, X: Table, *, sensitive_features: Table) -> BatchAudi
     tables: list[Any] = [("all", counts.sum(axis=0), model.counts_.sum(axis=0))]
     tables += [(l, counts[l], model.counts_[l]) for l in range(shape[0])]
     records, worst = [], 1.0
-    for name, own, models in tables:
+    for name, rows, models in tables:
         shares = models / max(models.sum(), 1e-300)
-        found = own / max(own.sum(), 1e-300)
-        larger = np.maximum(found, shares)
+        observed = rows / max(rows.sum(), 1e-300)
+        larger = np.maximum(observed, shares)
         closeness = np.divide(
-            np.minimum(found, shares), larger, out=np.ones(len(own)), where=larger > 0
+            np.minimum(observed, shares), larger, out=np.ones(len(rows)), where=larger > 0
         )
         r = int(closeness.argmin())
-        if name != "all" and own.sum():
+        if name != "all" and rows.sum():
             worst = min(worst, float(closeness[r]))
         records.append(
             {
                 "cluster": name,
-                "rows": int(own.sum()),
-                "p_value": min(1.0, len(tables) * goodness_of_fit(own, shares)),
+                "rows": int(rows.sum()),
+                "p_value": min(1.0, len(tables) * goodness_of_fit(rows, shares)),
                 "group": known[r],
-                "share": float(found[r]),
+                "share": float(observed[r]),
                 "model_share": float(shares[r]),
             }
         )

@@ -108,7 +108,7 @@ def cost_by_group(
         described = f"{type(plain).__name__} with tolerance 1: no constraint on groups"
     plain_labels = match_labels(labels, np.unique(plain_labels, return_inverse=True)[1])
     weights = np.ones(len(X)) if weights is None else weights
-    pairs = [_costs(X, own, weights) for own in (plain_labels, labels)]
+    pairs = [_costs(X, clusters, weights) for clusters in (plain_labels, labels)]
     members = [codes == r for r in range(len(names))] + [np.ones(len(X), dtype=bool)]
     records = [
         _record(name, rows, weights, plain_labels != labels, *pairs)
@@ -162,15 +162,15 @@ def _record(
     plain: np.ndarray,
     fair: np.ndarray,
 ) -> dict[str, Any]:
-    own = weights[rows]
-    means = [float(np.average(costs[rows], weights=own)) for costs in (plain, fair)]
+    of_group = weights[rows]
+    means = [float(np.average(costs[rows], weights=of_group)) for costs in (plain, fair)]
     ratio = means[1] / means[0] if means[0] > 0 else (1.0 if means[1] == 0 else np.inf)
     return {
         "group": name,
-        "rows": float(own.sum()) if (own != 1.0).any() else len(own),
+        "rows": float(of_group.sum()) if (of_group != 1.0).any() else len(of_group),
         "plain_cost": means[0],
         "fair_cost": means[1],
         "ratio": ratio,
-        "changed": float(np.average(changed[rows], weights=own)),
+        "changed": float(np.average(changed[rows], weights=of_group)),
         "largest_loss": float((fair - plain)[rows].max()),
     }

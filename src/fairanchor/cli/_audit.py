@@ -1,12 +1,10 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from fairanchor.cli._audit_batch import audit_file, check_kind
 from fairanchor.cli._common import (
     PATH,
     Options,
@@ -26,10 +24,14 @@ from fairanchor.cli._common import (
     show_name,
     show_source,
 )
+from fairanchor.cli._predict import load_with_model
 from fairanchor.cli._targets import check_targets_options, targets_of_file
 from fairanchor.tables._wording import RequestError, counted, quoted
 
-MOST_CELLS = 20_000_000
+# Options that are about labels, which a batch has none of.
+OF_LABELS = {"data": "--data", "id_column": "--id", "targets": "--targets", "report": "--report",
+             "tolerance": "--tolerance", "sensitive": "--sensitive"}  # fmt: skip
+OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unseen": "--max-unseen"}
 
 
 @click.command(
@@ -115,9 +117,9 @@ def audit(labels: str, **options: Any) -> None:
     and unknown groups are counted: fairanchor audit --model people.npz batch.csv --max-far 0.01
     """
     run = Run(options["quiet"])
-    check_kind(options)
+    _check_kind(options)
     if options["model"] is not None:
-        audit_file(run, labels, options)
+        _audit_rows(run, labels, options)
         return
     if not options["sensitive"]:
         raise click.UsageError("Missing option '--sensitive': name the columns with the groups.")
@@ -208,7 +210,12 @@ def _load(labels: str, options: Options, run: Run) -> _Rows:
     # Groups that have no row in any cluster are groups all the same.
     groups = groups_of(table.filter(has_group), sensitive, policy.missing_groups)
     check_number_of_groups(groups, int(has_group.sum()), sensitive)
-    _check_clusters(len(clusters), groups.n_groups, len(table), cluster)
+    if len(clusters) > max(20, len(table) // 2):
+        raise ValueError(
+            f"The column {quoted(cluster)} has {len(clusters):,} different values in "
+            f"{counted(len(table), 'row')}: it seems not to name clusters. --cluster names another "
+            "column."
+        )
     group_codes = np.argsort(groups.public_order)[groups.codes]
     both_c, both_g = has_group[has_cluster], has_cluster[has_group]
     return _Rows(
@@ -221,18 +228,6 @@ def _load(labels: str, options: Options, run: Run) -> _Rows:
         np.bincount(codes[~both_c], minlength=len(clusters)),
         int(np.count_nonzero(~has_cluster & ~has_group)),
     )
-
-
-def _check_clusters(n_clusters: int, n_groups: int, n_rows: int, column: str) -> None:
-    """Values that are hardly ever equal are no clusters, and their table fills the memory."""
-    message = (
-        f"The column {quoted(column)} has {n_clusters:,} different values in "
-        f"{counted(n_rows, 'row')}: it seems not to name clusters. --cluster names another column."
-    )
-    if n_clusters * n_groups > MOST_CELLS:
-        raise ValueError(message)
-    if n_clusters > max(20, n_rows // 2):
-        warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def _joined(
@@ -259,23 +254,21 @@ def _joined(
         right = holder.read(names, names=names)
         partners = _partners(left.column(id_column), right.column(id_column), source, holder)
         return right.select(sensitive).append_column(cluster, left.column(cluster).take(partners))
-    keys = [name for name in source.columns if name in holder.columns and name != cluster]
-    # The number of a row, which fit writes where there is no id.
-    numbered = ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns
-    columns = [*keys, *([ROW_NUMBER] if numbered else []), cluster]
-    left = source.read(columns, names=columns)
-    names = list(dict.fromkeys([*keys, *sensitive]))
-    right = holder.read(names, names=names)
+    names = [name for name in source.columns if name in holder.columns and name != cluster]
+    right = holder.read(list(dict.fromkeys([*names, *sensitive])), names=[*names, *sensitive])
+    if ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns:
+        # The number of a row, which fit writes where there is no id.
+        names.append(ROW_NUMBER)
+        right = right.append_column(ROW_NUMBER, [range(len(right))])
+    left = source.read([*names, cluster], names=[*names, cluster])
     if len(left) != len(right):
         raise ValueError(
             f"{source.title} has {counted(len(left), 'row')}, {holder.title} has {len(right):,}: "
             "they cannot be matched by position. Use --id to match them by a column."
         )
-    for name in keys:
+    for name in names:
         _check_same(left.column(name), right.column(name), name, source, holder)
-    if numbered:
-        _check_row_numbers(left.column(ROW_NUMBER), source)
-    elif not keys:
+    if not names:
         run.say(
             f"{source.title} and {holder.title} have no column in common: rows are matched by "
             "position."
@@ -285,25 +278,22 @@ def _joined(
 
 def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
-    import numpy as np
 
-    left, right = _text(left).combine_chunks(), _text(right).combine_chunks()
-    if left.equals(right):
-        return
-    texts = [left.to_pylist(), right.to_pylist()]
-    differ = np.array([a != b for a, b in zip(*texts, strict=True)])
-    try:  # 1 and 1.0 are the same number
-        values = [np.array([float(t) for t in text]) for text in texts]
-        differ = values[0] != values[1]
-    except (TypeError, ValueError):
-        pass
-    if differ.any():
-        row = int(np.argmax(differ))
+    def value(text: str) -> Any:
+        try:  # 1 and 1.0 are the same number
+            return float(text)
+        except (TypeError, ValueError):
+            return text
+
+    pairs = zip(_text(left).to_pylist(), _text(right).to_pylist(), strict=True)
+    different = [(row, a, b) for row, (a, b) in enumerate(pairs) if a != b and value(a) != value(b)]
+    if different:
+        row, of_labels, of_data = different[0]
         raise ValueError(
-            f"The column {quoted(name)} differs in {counted(int(differ.sum()), 'row')} between "
-            f"{source.title} and {holder.title}, first in row {row}: {quoted(texts[0][row])} and "
-            f"{quoted(texts[1][row])}. Rows cannot be matched by position; --id names a column "
-            "that identifies them in both files."
+            f"The column {quoted(name)} differs in {counted(len(different), 'row')} between "
+            f"{source.title} and {holder.title}, first in row {row}: {quoted(of_labels)} and "
+            f"{quoted(of_data)}. Rows cannot be matched by position; --id names a column that "
+            "identifies them in both files."
         )
 
 
@@ -314,16 +304,6 @@ def _text(column: Any) -> Any:
     from fairanchor.tables._write import spreadsheet_safe
 
     return spreadsheet_safe(column.cast(pa.string()))
-
-
-def _check_row_numbers(column: Any, source: Any) -> None:
-    from fairanchor.tables._load import ROW_NUMBER, spelling
-
-    if [spelling(value) for value in column.to_pylist()] != list(map(str, range(len(column)))):
-        raise ValueError(
-            f"The column {quoted(ROW_NUMBER)} of {source.title} is not 0, 1, 2, ...: the labels "
-            "are in another order than the rows. Sort them, or match rows by --id."
-        )
 
 
 def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:
@@ -595,4 +575,106 @@ def _problems(summary: dict[str, Any], rows: _Rows, options: Options) -> list[st
                 f"The {name} {summary[key]:.4f}{without} is below --{option.replace('_', '-')} "
                 f"{options[option]:g}."
             )
+    return problems
+
+
+# Batches of rows without labels: does a saved model still describe them.
+
+
+def _check_kind(options: Options) -> None:
+    """Raise an error for options of labels with ``--model``, and of batches without it."""
+    is_batch = options["model"] is not None
+    for name, option in (OF_LABELS if is_batch else OF_BATCHES).items():
+        if options[name] not in (None, ()):
+            with_model = "labels, and --model audits a batch of rows" if is_batch else "--model"
+            raise click.UsageError(f"{option} is for {with_model}.")
+
+
+def _audit_rows(run: Run, source: str, options: Options) -> None:
+    """Compare the rows of a file with the model, print the result and end with code 0 or 3."""
+    from fairanchor.audit import audit_batch
+    from fairanchor.audit._selection import rates_of_counts
+    from fairanchor.metrics import breakdown_of_table
+
+    with run.step("read", f"Reading {show_source(source)}"):
+        known = options | {"unknown_groups": "error", "id_column": None, "jobs": -1}
+        estimator, loaded = load_with_model(options["model"], source, known)
+    run.say_dropped(loaded.n_dropped)
+    with run.step("audit", f"Comparing {counted(len(loaded.X), 'row')} with the model"):
+        groups = loaded.sensitive_features()
+        audit = audit_batch(estimator, loaded.X, sensitive_features=groups)
+    summary = {
+        "command": "audit",
+        "input": source,
+        "model": options["model"],
+        "n_rows": audit.n_rows,
+        "n_rows_left_out": loaded.n_dropped,
+        "groups": audit.groups,
+        "counts": audit.counts,
+        "clusters": audit.records,
+        "relative_balance": audit.relative_balance,
+        "p_value": audit.p_value,
+        "impact_ratio": None,
+        "breakdown_errors": None,
+        "n_rows_far": len(audit.far_rows),
+        "share_far": audit.share_far,
+        "unseen_groups": {show_name(name): n for name, n in audit.unseen_groups.items()},
+        "share_unseen": audit.share_unseen,
+        "warnings": run.warnings,
+    }
+    if audit.counts.sum():
+        columns = estimator.preprocessing_.sensitive
+        clusters = list(range(len(audit.counts)))
+        nothing = 0 * audit.counts.sum(axis=0)
+        rates = rates_of_counts(audit.counts, nothing, audit.groups, clusters, columns)
+        summary["impact_ratio"] = rates.impact_ratio
+        summary["breakdown_errors"] = breakdown_of_table(audit.counts)
+    lines = _batch_lines(audit)
+    if options["as_json"]:
+        run.say(*lines)
+        print_json(summary)
+    else:
+        print_result(*lines)
+    exit_with(_batch_problems(summary, options))
+
+
+def _batch_lines(audit: Any) -> list[str]:
+    lines = [
+        "Composition of the batch, each row labelled by itself, against that of the model:",
+        f"{'cluster':>7}{'rows':>13}{'p-value':>10}  farthest group: share in the batch (model)",
+    ]
+    for record in audit.records:
+        farthest = (
+            f"{show_name(record['group'])}: {record['share']:.2%} ({record['model_share']:.2%})"
+        )
+        lines.append(
+            f"{record['cluster']:>7}{record['rows']:>13,}{record['p_value']:>10.3g}  {farthest}"
+        )
+    far = counted(len(audit.far_rows), "row")
+    unseen = ", ".join(f"{show_name(name)} ({n:,})" for name, n in audit.unseen_groups.items())
+    return [
+        *lines,
+        "",
+        f"far from every centre, more than 3 times the usual distance: {far} "
+        f"({audit.share_far:.2%})",
+        f"groups that the model does not know: {unseen or 'none'} ({audit.share_unseen:.2%} of the "
+        "rows)",
+        f"relative balance against the model {audit.relative_balance:.4f}, smallest p-value "
+        f"{audit.p_value:.3g}",
+    ]
+
+
+def _batch_problems(summary: dict[str, Any], options: Options) -> list[str]:
+    """Thresholds that are crossed; nothing if none is."""
+    at_least = {"min_relative_balance": "relative_balance", "min_p_value": "p_value"}
+    at_most = {"max_far": "share_far", "max_unseen": "share_unseen"}
+    problems = []
+    for option, key in (at_least | at_most).items():
+        value, threshold = summary[key], options[option]
+        if threshold is None:
+            continue
+        if value < threshold if option in at_least else value > threshold:
+            relation = "below" if option in at_least else "above"
+            name = option.replace("_", "-")
+            problems.append(f"{key} is {value:.4g}, {relation} --{name} {threshold:g}.")
     return problems

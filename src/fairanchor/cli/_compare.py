@@ -2,6 +2,8 @@
 
 import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -20,9 +22,9 @@ from fairanchor.cli._common import (
     print_result,
     recorded_warnings,
     shared,
+    show_name,
     show_source,
 )
-from fairanchor.cli._compare_path import Comparison, check_path_options, compare_path
 from fairanchor.cli._terminal import with_options
 from fairanchor.tables._wording import counted
 
@@ -31,6 +33,20 @@ PLAIN, ALONE = "k-means", "fair k-means"
 # Starts of plain k-means.
 PLAIN_STARTS = 10
 METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
+# Part of the cost within which cost and bound differ by rounding only.
+ROUNDING = 1e-12
+PATH_HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of a comparison: for ``--json``, as text, as columns of a table, and as a figure."""
+
+    summary: dict[str, Any]
+    lines: list[str]
+    columns: dict[str, Any]
+    draw: Callable[[Any], Any] | None
+    problems: list[str]
 
 
 @click.command(
@@ -74,7 +90,7 @@ def compare(source: str, **options: Any) -> None:
     whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
     --attributes separate the bounds hold for each sensitive column by itself.
     """
-    check_path_options(options)
+    _check_path_options(options)
     run = Run(options["quiet"])
     check_outputs(options, "figure", "table", inputs=[source])
     _check_files(options)
@@ -88,7 +104,7 @@ def compare(source: str, **options: Any) -> None:
     # Not all methods take missing values.
     groups = loaded.sensitive_features(options["attributes"], missing="(missing)")
     if options["path"]:
-        result = compare_path(run, loaded.X, groups, options)
+        result = _compare_path(run, loaded.X, groups, options)
     else:
         result = _compare_methods(run, loaded, groups, options)
     if options["as_json"]:
@@ -108,6 +124,19 @@ def compare(source: str, **options: Any) -> None:
     # After the lines, so that the results are printed even if a file cannot be written.
     _write_files(run, result, options)
     exit_with(result.problems)
+
+
+def _check_path_options(options: Options) -> None:
+    """Raise an error for options that contradict ``--path``, naming both."""
+    if options["path"] and options["methods"]:
+        raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
+    if options["tolerances"] and not options["path"]:
+        raise click.UsageError("--tolerance needs --path: methods are compared without one.")
+    if options["attributes"] == "separate" and not options["path"]:
+        raise click.UsageError(
+            "--attributes separate needs --path: methods are compared by the combinations of all "
+            "sensitive columns."
+        )
 
 
 def _check_files(options: Options) -> None:
@@ -313,3 +342,104 @@ def _draw(records: list[dict[str, Any]], ax: Any) -> None:
     # If all rows are their own centres, costs are 0, and no cost is relative to that.
     reference = None if results[0]["cost"] > 0 else 1.0
     plot_comparison(results, bound=records[0]["balance_bound"], reference=reference, ax=ax)
+
+
+# The path of tolerances.
+
+
+def _compare_path(run: Run, X: Any, groups: Any, options: Options) -> Comparison:
+    """Fair k-means for each tolerance."""
+    from fairanchor.model_selection import TOLERANCES, fairness_path, suggest_tolerance
+    from fairanchor.plotting import plot_fairness_path
+
+    tolerances = options["tolerances"] or TOLERANCES
+    start = time.perf_counter()
+    with run.step("path", f"Fair k-means for {len(set(tolerances))} tolerances"):
+        path = fairness_path(
+            X,
+            groups,
+            tolerances,
+            n_clusters=options["n_clusters"],
+            attributes=options["attributes"],
+            n_jobs=options["jobs"],
+            random_state=options["seed"],
+        )
+    seconds = time.perf_counter() - start
+    suggested = None
+    if len(path.records) > 1:
+        with run.step("read curve", "Reading the curve"):  # which repeats its warning
+            suggested = suggest_tolerance(path)
+    summary = {
+        "attributes": options["attributes"],
+        "path": path.records,
+        "suggested_tolerance": suggested,
+        "seconds": round(seconds, 4),
+    }
+    lines, problems = _path_lines(path.records, suggested), _path_problems(path.records)
+    return Comparison(
+        summary, lines, path.table, lambda ax: plot_fairness_path(path, ax=ax), problems
+    )
+
+
+def _path_problems(records: list[dict[str, Any]]) -> list[str]:
+    """Why the exit code is 3; nothing if it is not."""
+    missed = [f"{r['tolerance']:g}" for r in records if r["violation"] >= 1.0]
+    stopped = [f"{r['tolerance']:g}" for r in records if not r["converged"]]
+    problems = []
+    if missed:
+        problems.append(f"Bounds missed by a row or more: tolerance {', '.join(missed)}.")
+    if stopped:
+        problems.append(f"Not converged: tolerance {', '.join(stopped)}.")
+    return problems
+
+
+def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[str]:
+    loosest = records[-1]["cost"]
+    columns = list(records[0].get("attributes", {}))
+    widths = [max(11, len(show_name(column)) + 2) for column in columns]
+    line = "".join(f"{head:>11}" for head in PATH_HEADS)
+    for column, width in zip(columns, widths, strict=True):
+        line += f"{show_name(column):>{width}}"
+    lines = [line]
+    for record in records:
+        relative = f"{record['cost'] / loosest:.3f}" if loosest > 0 else ""
+        line = (
+            f"{record['tolerance']:11g}{record['cost']:11.4g}{relative:>11}"
+            f"{record['balance']:11.4f}{record['relative_balance']:11.4f}"
+            f"{record['violation']:11.2f}{_gap(record):11.1e}"
+        )
+        for column, width in zip(columns, widths, strict=True):
+            line += f"{record['attributes'][column]['relative_balance']:{width}.4f}"
+        lines.append(line)
+    if columns:
+        lines.append(
+            "Columns named like sensitive ones have their relative balance; the others are about "
+            "the worst of them."
+        )
+    if any(_gap(record) < 0.0 for record in records):
+        lines.append(
+            "A gap below 0: labels that miss bounds by a part of a row cost less than any within "
+            "them, for the same centres."
+        )
+    if suggested is not None:
+        lines.append(_suggestion(suggested, records[-1]["tolerance"]))
+    return lines
+
+
+def _gap(record: dict[str, Any]) -> float:
+    """Part of the cost that labels within the bounds could save at most; below 0 if none."""
+    cost: float = record["cost"]
+    gap = (cost - record["lp_value"]) / cost if cost > 0 else 0.0
+    return gap if abs(gap) > ROUNDING else 0.0
+
+
+def _suggestion(suggested: float, loosest: float) -> str:
+    of = "no constraint" if loosest == 1.0 else "the loosest one here"
+    if suggested == loosest:
+        text = f"No tighter tolerance costs at most 5% more than {loosest:g} ({of})"
+    else:
+        text = (
+            f"Tolerance {suggested:g} is the smallest that costs at most 5% more than "
+            f"{loosest:g} ({of})"
+        )
+    return f"{text}: a reading of the curve, not advice."

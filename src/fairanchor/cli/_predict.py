@@ -1,6 +1,5 @@
 """``fairanchor predict``: clusters of new rows by a saved model."""
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -107,34 +106,15 @@ def load_with_model(model: str, source: str, options: Options) -> tuple[Any, Any
         missing_groups=policy.missing_groups,
         n_jobs=options["jobs"],
     )
-    table = open_table(source, delimiter=options["delimiter"])
     loaded = load_for_predict(
-        table,
+        open_table(source, delimiter=options["delimiter"]),
         estimator.preprocessing_,
         estimator.groups_,
         policy,
         id_column=options["id_column"],
         groups_needed=options["unknown_groups"] != "blind",
     )
-    if loaded.groups is None:
-        _warn_of_similar(table, estimator.preprocessing_.sensitive)
     return estimator, loaded
-
-
-def _warn_of_similar(table: Any, sensitive: tuple[str, ...]) -> None:
-    """Warn of columns with similar names, since they are not used."""
-    from fairanchor.exceptions import FairnessWarning
-    from fairanchor.tables._roles import nearest
-
-    for name in sensitive:
-        near = nearest(name, table.columns)
-        if near is not None:
-            warnings.warn(
-                f"{table.title} has no column {name!r}; did you mean {near!r}? Rows are labelled "
-                "without groups.",
-                FairnessWarning,
-                stacklevel=2,
-            )
 
 
 def _composition(loaded: Any, estimator: Any, labels: Any) -> dict[str, Any]:

@@ -71,26 +71,14 @@ def _context() -> click.Context | None:
 
 
 def with_options(message: str) -> str:
-    """A message of the library with the options of the command line in place of parameters.
-
-    Examples
-    --------
-    >>> with_options("n_samples=9 should be >= n_clusters=10.")
-    'n_samples=9 should be >= --clusters=10.'
-    """
+    """A message of the library with options of the command line in place of parameters."""
     for parameter, option in OPTIONS.items():
         message = re.sub(parameter, option, message)
     return message
 
 
 def printable(text: Any) -> str:
-    """Text in which nothing can move the cursor, colour the terminal or begin a new line.
-
-    Examples
-    --------
-    >>> print(printable("red \\x1b[31m name"))
-    red \\x1b[31m name
-    """
+    """Text in which nothing can move the cursor, colour the terminal or begin a new line."""
     text = " ".join(str(text).split("\n"))
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()

@@ -299,14 +299,14 @@ def _assign_at_least_cost(
             )
         )
     several = len(codes) > 1
-    found = fair_assign(
+    assignment = fair_assign(
         cost,
         sensitive_features=np.column_stack(codes) if several else codes[0],
         fairness=targets if several else targets[0],
         attributes="separate" if several else "intersection",
         sample_weight=weights,
     )
-    return found.labels, found.lp_value
+    return assignment.labels, assignment.lp_value
 
 
 def _least_size(weights: np.ndarray, n_clusters: int) -> float:

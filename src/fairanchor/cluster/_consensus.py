@@ -168,8 +168,8 @@ class ConsensusClustering(FairClusterer):
         companions = A[:, kept] @ members
         others = np.setdiff1d(np.arange(len(X)), kept)
         labels[others] = companions[others].argmax(axis=1)
-        own = companions[np.arange(len(X)), labels]
-        self.row_stability_ = own / np.maximum(companions.sum(axis=1), np.finfo(float).tiny)
+        in_cluster = companions[np.arange(len(X)), labels]
+        self.row_stability_ = in_cluster / np.maximum(companions.sum(axis=1), np.finfo(float).tiny)
         self.cluster_stability_ = self.row_stability_[kept] @ members / members.sum(axis=0)
         self.co_association_ = A
         self._store_labels(labels, groups, weights)

@@ -220,15 +220,15 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             layers, head = deep.train(self, training, self._epochs())
             self._network = Network(scaling, layers, head)
             log_y = self._network.log_memberships(X)
-            found = self._assign(log_y[kept], rows)
+            assignment = self._assign(log_y[kept], rows)
         labels = np.argmax(log_y, axis=1)
         self._warn_about_empty_clusters(labels[kept])
-        labels[kept], _ = fill_empty_clusters(rows.X, found.labels, self.n_clusters)
+        labels[kept], _ = fill_empty_clusters(rows.X, assignment.labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
         prices = np.zeros((self.n_clusters, groups.n_groups))
-        prices[:, np.unique(groups.codes[kept])] = found.dual_variables
+        prices[:, np.unique(groups.codes[kept])] = assignment.dual_variables
         self.dual_variables_ = groups.to_public(prices)
-        self.worst_violation_ = found.worst_violation
+        self.worst_violation_ = assignment.worst_violation
         self.n_iter_ = self.max_iter
         self._n_features_out = self.code_size
 

@@ -53,16 +53,8 @@ one_torch_thread = SharedContext(_limit_torch)
 class Training:
     """Rows on which networks are trained, and the chance of a fit.
 
-    Attributes
-    ----------
-    X : Tensor of shape (n_rows, n_features)
-    groups : list of Tensor
-        Numbers of the rows of each group.
-    weights : Tensor of shape (n_rows,), or None
-        Rows are drawn in proportion to their weight.
-    generator : torch.Generator
-    assign : callable
-        Fair labels of all rows, from their log memberships.
+    ``groups`` has the numbers of the rows of each group; rows are drawn in proportion to their
+    ``weights``; ``assign`` gives fair labels of all rows from their log memberships.
     """
 
     X: Tensor
@@ -280,11 +272,11 @@ def train_dfc(model: Any, training: Training, epochs: Iterator[int]) -> tuple[La
         batches = [training.batches(per_group, n_batches, rows) for rows in training.groups]
         for of_groups in zip(*batches, strict=True):
             log_y = [memberships(training.X[batch]) for batch in of_groups]
-            clustering = torch.stack([sharpening_loss(own) for own in log_y]).mean()
+            clustering = torch.stack([sharpening_loss(part) for part in log_y]).mean()
             structure = torch.stack(
                 [
-                    structure_loss(own, teacher(training.X[batch]))
-                    for own, teacher, batch in zip(log_y, alone, of_groups, strict=True)
+                    structure_loss(part, teacher(training.X[batch]))
+                    for part, teacher, batch in zip(log_y, alone, of_groups, strict=True)
                 ]
             ).mean()
             strength = 2 / (1 + exp(-10 * n_done / n_steps)) - 1
@@ -318,14 +310,14 @@ def models_of_groups(
         StudentMemberships.start(model, training, deepcopy(encoder), rows)
         for rows in training.groups
     ]
-    optimizers = [torch.optim.Adam(own.parameters(), model.learning_rate) for own in alone]
+    optimizers = [torch.optim.Adam(student.parameters(), model.learning_rate) for student in alone]
     n_batches = ceil(training.n_batches(model.batch_size) / len(alone))
     for _ in epochs:
-        for own, optimizer, rows in zip(alone, optimizers, training.groups, strict=True):
+        for student, optimizer, rows in zip(alone, optimizers, training.groups, strict=True):
             for batch in training.batches(model.batch_size, n_batches, rows):
-                step(optimizer, sharpening_loss(own(training.X[batch])))
-    for own in alone:
-        own.requires_grad_(False)
+                step(optimizer, sharpening_loss(student(training.X[batch])))
+    for student in alone:
+        student.requires_grad_(False)
     return alone
 
 
@@ -351,7 +343,7 @@ def critic_loss(critic: nn.Module, log_p: list[Tensor], strength: float) -> Tens
     """
     p = torch.cat(log_p).exp()
     p.register_hook(lambda gradient: -strength * gradient)
-    codes = torch.cat([torch.full((len(own),), r) for r, own in enumerate(log_p)])
+    codes = torch.cat([torch.full((len(part),), r) for r, part in enumerate(log_p)])
     return F.cross_entropy(critic(p), codes)
 
 

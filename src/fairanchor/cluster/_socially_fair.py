@@ -271,8 +271,8 @@ default="k-means++"
             codes, _ = known_codes(self, sensitive_features, rows.n_rows, **missing)
             n_groups = len(self.groups_)
         rows = MemoryRows(rows.X, codes, n_groups, weights=weights, n_jobs=self.n_jobs)
-        found = _Labelled.of(rows, self._costs.centers)
-        return -float(found.costs.max()) / self._length**2
+        labelled = _Labelled.of(rows, self._costs.centers)
+        return -float(labelled.costs.max()) / self._length**2
 
     def _restore_costs(self, parts: dict[str, Any]) -> None:
         """Set the costs that a model file has stored in parts."""
@@ -302,8 +302,8 @@ default="k-means++"
 
     def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
         if not isinstance(self.init, str):
-            given = getattr(self.init, "cluster_centers_", self.init)
-            centers = check_array(given, dtype=np.float64, copy=True)
+            centers = getattr(self.init, "cluster_centers_", self.init)
+            centers = check_array(centers, dtype=np.float64, copy=True)
             expected = (self.n_clusters, sample.n_features)
             if centers.shape != expected:
                 raise ValueError(
@@ -331,17 +331,17 @@ default="k-means++"
         path: list[float] = []
         weights = None
         while True:
-            found = _Labelled.of(rows, centers)
-            cost = float(found.costs.max())
+            labelled = _Labelled.of(rows, centers)
+            cost = float(labelled.costs.max())
             converged = bool(path) and cost >= path[-1] * (1.0 - self.tol)
             if not path or cost < path[-1]:
                 path.append(cost)
-                best = centers, found
+                best = centers, labelled
             else:
-                centers, found = best
-            moves, weights, value = best_moves(found, weights)
+                centers, labelled = best
+            moves, weights, value = best_moves(labelled, weights)
             if converged or len(path) > max_iter:
-                return _Followed(centers, found, weights, path, path[-1] - value, converged)
+                return _Followed(centers, labelled, weights, path, path[-1] - value, converged)
             centers = centers + moves
 
     def _store(self, training: TrainingRows, best: "_Followed") -> None:
@@ -380,15 +380,8 @@ default="k-means++"
 class _Labelled:
     """Rows at their nearest centres, in sums by cluster and group.
 
-    Attributes
-    ----------
-    moments : ndarray of shape (n_clusters, n_groups, n_features)
-        Sum of the rows' differences to their centre, over the weight of the group.
-    shares : ndarray of shape (n_clusters, n_groups)
-        Of the group's weight.
-    totals : ndarray of shape (n_clusters, n_groups)
-    costs : ndarray of shape (n_groups,)
-        Average squared distance of the group's rows.
+    ``moments`` are sums of the rows' differences to their centre, and ``shares`` sums of their
+    weights, both over the weight of the group; ``costs`` are average squared distances.
     """
 
     moments: np.ndarray
@@ -454,34 +447,21 @@ class _Labeller:
 
 
 def best_moves(
-    found: _Labelled, start: np.ndarray | None = None
+    labelled: _Labelled, start: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Moves of the centres after which the largest cost is the least possible for these labels.
+    """Moves of the centres after which the largest cost is least, dual weights, and a lower bound.
 
     With moments s, shares a and costs q of the groups, moves u lead to the costs
     ``q_g - 2 sum_k s_kg u_k + sum_k a_kg |u_k|^2``. For group weights z on the simplex their
     weighted sum is least at ``u_k = sum_g z_g s_kg / sum_g z_g a_kg``. That least value is a
     concave function of z, and its maximum the least largest cost. It is found by Newton's method
-    with a logarithmic barrier.
-
-    Parameters
-    ----------
-    found : _Labelled
-    start : ndarray of shape (n_groups,), default=None
-        Weights of a similar problem.
-
-    Returns
-    -------
-    moves : ndarray of shape (n_clusters, n_features)
-    weights : ndarray of shape (n_groups,)
-    value : float
-        No moves lead to a smaller largest cost.
+    with a logarithmic barrier, from weights ``start`` of a similar problem.
     """
-    dual, n_groups = _Dual(found), len(found.costs)
+    dual, n_groups = _Dual(labelled), len(labelled.costs)
     weights = np.full(n_groups, 1.0 / n_groups)
     if start is not None:
         weights = 0.9 * start + 0.1 * weights
-    scale = float(found.costs.max())
+    scale = float(labelled.costs.max())
     barrier = 0.1 * scale / n_groups
     at = dual.at(weights)
     least, moves = np.inf, at.moves
@@ -525,21 +505,21 @@ class _DualPoint:
 class _Dual:
     """The concave function of the group weights."""
 
-    def __init__(self, found: _Labelled) -> None:
-        self.found = found
-        self.used = found.shares.sum(axis=1) > 0  # other centres stay where they are
+    def __init__(self, labelled: _Labelled) -> None:
+        self.labelled = labelled
+        self.used = labelled.shares.sum(axis=1) > 0  # other centres stay where they are
 
     def at(self, weights: np.ndarray) -> _DualPoint:
-        found, used = self.found, self.used
-        moments, shares = found.moments[used], found.shares[used]
+        labelled, used = self.labelled, self.used
+        moments, shares = labelled.moments[used], labelled.shares[used]
         totals = shares @ weights
-        own = np.einsum("g,kgd->kd", weights, moments) / totals[:, None]
-        linear = np.einsum("kgd,kd->g", moments, own)
-        costs = found.costs - 2.0 * linear + (own**2).sum(axis=1) @ shares
-        away = (moments - shares[..., None] * own[:, None, :]) / np.sqrt(totals)[:, None, None]
+        best = np.einsum("g,kgd->kd", weights, moments) / totals[:, None]
+        linear = np.einsum("kgd,kd->g", moments, best)
+        costs = labelled.costs - 2.0 * linear + (best**2).sum(axis=1) @ shares
+        away = (moments - shares[..., None] * best[:, None, :]) / np.sqrt(totals)[:, None, None]
         flat = np.moveaxis(away, 1, 0).reshape(len(weights), -1)
-        moves = np.zeros(found.moments[:, 0].shape)
-        moves[used] = own
+        moves = np.zeros(labelled.moments[:, 0].shape)
+        moves[used] = best
         return _DualPoint(moves, costs, float(weights @ costs), 2.0 * flat @ flat.T)
 
 

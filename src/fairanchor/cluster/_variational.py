@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import kneighbors_graph
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array, check_random_state, gen_batches
 
 from fairanchor._kernels import _variational as kernels
 from fairanchor._utils._scaling import power_of_two_scale
@@ -42,7 +42,12 @@ LARGEST_PENALTY = 1e300
 #: group far away can still enter a cluster, sharp enough that the argmax keeps its shares.
 FIRST_SHARPNESS = 10.0
 MAX_RESEEDS = 2
+#: Rows whose distances to all rows of a cluster are computed at once.
+MEDOID_BLOCK = 1000
 MAX_POLISH_SWEEPS = 100
+#: An outer iteration has at most so many bound updates; one that lowers the energy by at most this
+#: share is its last.
+MAX_BOUND_UPDATES, BOUND_TOL = 10_000, 1e-5
 
 
 class VariationalFairClustering(FairClusterer):
@@ -95,12 +100,6 @@ class VariationalFairClustering(FairClusterer):
     fairness_weight : float or "auto", default="auto"
         Weight of the penalty per unit of row weight; ``"auto"`` as described above. 0 gives the
         unfair counterpart, for ``"kmeans"`` Lloyd's algorithm.
-    lipschitz : float, default=None
-        Smallest inverse step size; the first soft labels are then ``softmax(-a)``. The
-        publication uses 2 for k-means and k-median and 1 for the cut, on rows of unit
-        length. ``None`` means these values times a tenth of the mean spread of a row's
-        costs, and first soft labels as sharp as that: the result then does not depend on
-        the units in which X and ``fairness_weight`` are given.
     n_neighbors : int, default=20
         Neighbours in the graph of ``"ncut"``, the row itself included.
     init : {"k-means++"} or array-like of shape (n_clusters, n_features), default="k-means++"
@@ -109,12 +108,8 @@ class VariationalFairClustering(FairClusterer):
         Number of runs; the one with the lowest energy is kept.
     max_iter : int, default=100
         Largest number of outer iterations of a run.
-    max_inner_iter : int, default=10_000
-        Largest number of bound updates per outer iteration.
     tol : float, default=1e-4
         An outer iteration that lowers the energy by at most this share is the last.
-    inner_tol : float, default=1e-5
-        The same for the bound updates.
     polish : bool, default=True
         After taking the largest soft label, move single rows, those nearest to a tie
         first, as long as the energy of the hard labels falls. This is not part of the
@@ -179,12 +174,9 @@ class VariationalFairClustering(FairClusterer):
         **COMMON_CONSTRAINTS,
         "objective": [StrOptions({"kmeans", "kmedian", "ncut"})],
         "fairness_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "lipschitz": [Interval(Real, 0, None, closed="neither"), None],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
         "init": [StrOptions({"k-means++"}), "array-like"],
-        "max_inner_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "inner_tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
     }
 
@@ -194,28 +186,22 @@ class VariationalFairClustering(FairClusterer):
         *,
         objective: str = "kmeans",
         fairness_weight: float | str = "auto",
-        lipschitz: float | None = None,
         n_neighbors: int = 20,
         init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 100,
-        max_inner_iter: int = 10_000,
         tol: float = 1e-4,
-        inner_tol: float = 1e-5,
         polish: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.objective = objective
         self.fairness_weight = fairness_weight
-        self.lipschitz = lipschitz
         self.n_neighbors = n_neighbors
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
-        self.max_inner_iter = max_inner_iter
         self.tol = tol
-        self.inner_tol = inner_tol
         self.polish = polish
         self.random_state = random_state
 
@@ -314,15 +300,11 @@ class VariationalFairClustering(FairClusterer):
         self, rows: "PenalisedRows", costs: np.ndarray, default_lipschitz: float
     ) -> tuple[np.ndarray, bool]:
         """Hard labels for fixed costs, and whether the bound updates converged."""
-        if self.lipschitz is None:
-            away = costs.mean(axis=1) - costs.min(axis=1)
-            spread = float(np.average(away, weights=rows.weights))
-            unit = (spread if spread > 1e-300 else 1.0) / FIRST_SHARPNESS
-            lipschitz = unit * default_lipschitz
-        else:
-            unit, lipschitz = 1.0, float(self.lipschitz)
+        away = costs.mean(axis=1) - costs.min(axis=1)
+        spread = float(np.average(away, weights=rows.weights))
+        unit = (spread if spread > 1e-300 else 1.0) / FIRST_SHARPNESS
         sharpness, prices, _, converged = kernels.bound_updates(
-            costs, rows.model, 1.0 / unit, lipschitz, self.max_inner_iter, float(self.inner_tol)
+            costs, rows.model, 1.0 / unit, unit * default_lipschitz, MAX_BOUND_UPDATES, BOUND_TOL
         )
         labels, margins = kernels.most_likely_clusters(costs, rows.codes, sharpness, prices)
         self._polish(rows, costs, labels, order=np.argsort(margins, kind="stable"))
@@ -348,8 +330,8 @@ class VariationalFairClustering(FairClusterer):
             )
         elif not run.inner_converged:
             message = (
-                f"The bound updates did not converge in max_inner_iter={self.max_inner_iter} "
-                "steps: increase max_inner_iter or inner_tol."
+                f"The bound updates did not converge in {MAX_BOUND_UPDATES} steps: a smaller "
+                "fairness_weight converges faster."
             )
         else:
             return
@@ -469,9 +451,14 @@ class MedianObjective(MeansObjective):
 
     def centers(self, labels: np.ndarray) -> np.ndarray:
         """The row of each cluster with the least weighted sum of distances."""
-        X, weights = self.rows.X, self.rows.weights
-        members = [np.flatnonzero(labels == l) for l in range(self.n_clusters)]
-        return np.array([X[rows[kernels.medoid(X, weights, rows)]] for rows in members])
+        medoids = []
+        for l in range(self.n_clusters):
+            X, weights = self.rows.X[labels == l], self.rows.weights[labels == l]
+            blocks = gen_batches(len(X), MEDOID_BLOCK)
+            sums = np.concatenate([cdist(X[block], X) @ weights for block in blocks])
+            # The first of sums that are equal up to rounding.
+            medoids.append(X[np.argmax(sums <= sums.min() * (1 + 1e-12))])
+        return np.array(medoids)
 
 
 class CutObjective(MeansObjective):

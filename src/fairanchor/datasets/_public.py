@@ -76,12 +76,9 @@ def load_credit_card(
 
     Parameters
     ----------
-    path : str or path-like
-        The Parquet file, or a directory that holds it as ``credit_card.parquet``.
-    features : sequence of str, default=None
-        Numeric columns to cluster by. By default all but ``ID``, ``SEX`` and ``PAY_0``.
-    sensitive : str or sequence of str, default=None
-        Sensitive column or columns, by default ``SEX``. They are never features.
+    path, features, sensitive
+        See `load_law_school`; the file is ``credit_card.parquet``. By default all columns but
+        ``ID``, ``SEX`` and ``PAY_0`` are features, and ``SEX`` is sensitive.
 
     Returns
     -------
@@ -104,12 +101,9 @@ def load_bank_marketing(
 
     Parameters
     ----------
-    path : str or path-like
-        The Parquet file, or a directory that holds it as ``bank_marketing.parquet``.
-    features : sequence of str, default=None
-        Numeric columns to cluster by. By default all ten.
-    sensitive : str or sequence of str, default=None
-        Sensitive column or columns, by default ``marital``. They are never features.
+    path, features, sensitive
+        See `load_law_school`; the file is ``bank_marketing.parquet``. By default all ten numeric
+        columns are features, and ``marital`` is sensitive.
 
     Returns
     -------
@@ -131,13 +125,10 @@ def load_kdd_census_income(
 
     Parameters
     ----------
-    path : str or path-like
-        The Parquet file, or a directory that holds it as ``kdd_census_income.parquet``.
-    features : sequence of str, default=None
-        Numeric columns to cluster by. By default the seven amounts, without the sampling
-        weight and the numeric codes of categories.
-    sensitive : str or sequence of str, default=None
-        Sensitive column or columns, by default ``sex``; ``race`` has five groups.
+    path, features, sensitive
+        See `load_law_school`; the file is ``kdd_census_income.parquet``. By default the seven
+        amounts are features, without the sampling weight and the numeric codes of categories, and
+        ``sex`` is sensitive; ``race`` has five groups.
 
     Returns
     -------

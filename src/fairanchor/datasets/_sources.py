@@ -18,31 +18,11 @@ _UCI = "https://archive.ics.uci.edu/static/public"
 class Source:
     """A public table.
 
-    Attributes
-    ----------
-    name : str
-        Stem of the name of a Parquet copy.
-    features, target, sensitive : tuple of str, str, str
-        Columns; ``features`` and ``sensitive`` are defaults that a user may replace.
-    n_clusters : int
-        Number of classes in ``target``.
-    group_sizes : mapping or None
-        Rows of each value of ``sensitive``, after the row filter; None if not published.
-    n_rows : int
-        Number of rows after the row filter.
-    description : str
-        Origin, licence and meaning of the columns.
-    keep : callable or None
-        The row filter: from a table to a mask.
-    url : str or None
-        Address of the download.
-    members : mapping from file name to tuple of str
-        Files of the table and their path inside the download: names of nested archives, then
-        of the file. An empty path means that the download is the file.
-    read : callable
-        From the paths of the files to a table.
-    sha256 : str or None
-        Checksum of the (single) file, where it is known.
+    ``features`` and ``sensitive`` are defaults that a user may replace. Rows are counted after the
+    filter ``keep``, in all (``n_rows``) and by group (``group_sizes``; None if not published).
+    ``members`` maps the table's files to their path inside the download at ``url``: names of nested
+    archives, then of the file; an empty path means that the download is the file. ``sha256`` is the
+    checksum of the (single) file, where it is known.
     """
 
     name: str

@@ -32,8 +32,11 @@ from fairanchor.report._constraints import (
     describe_estimator,
 )
 from fairanchor.report._repeat import python_of_estimator
-from fairanchor.report._stability import stability_of
 from fairanchor.report._verdict import judge
+
+# Rows of a lower stability share a run's cluster with other clusters' rows too often to be called
+# settled: one companion in five.
+SETTLED = 0.8
 
 
 @dataclass(kw_only=True)
@@ -184,11 +187,7 @@ class RunSummary:
 
     @property
     def relative_balance(self) -> float:
-        """Relative balance with rows that lack a cluster or a group counted against it.
-
-        Rows without a cluster belong to the population. A row without a group is taken for a row of
-        the group that makes a cell look worst.
-        """
+        """Relative balance with rows that lack a cluster or a group counted against it."""
         return cautious_balance(self.counts, self.unassigned, self.ungrouped)
 
     def _repr_html_(self) -> str:
@@ -197,8 +196,8 @@ class RunSummary:
         sizes = [self.counts.sum(), *self.counts.sum(axis=1)]
         names = ["all rows", *map(display_name, self.cluster_names)]
         rows = [
-            [name, f"{size:,.8g}", *[f"{share:.1%}" for share in own]]
-            for name, size, own in zip(names, sizes, shares, strict=True)
+            [name, f"{size:,.8g}", *[f"{share:.1%}" for share in parts]]
+            for name, size, parts in zip(names, sizes, shares, strict=True)
         ]
         header = ["cluster", "rows", *map(display_name, self.group_names)]
         answer = f"<strong>{escape(verdict.answer)}.</strong> {escape(verdict.sentence)}"
@@ -324,12 +323,13 @@ def summarise_run(
     parameters = {"estimator": type(estimator).__name__} | estimator.get_params(deep=False)
     costs = None
     if plain_labels is not None:
-        given = None if isinstance(plain_labels, str) else plain_labels
-        columns = in_fitted_order(estimator, sensitive_features)
         costs = cost_by_group(
-            estimator, X, sensitive_features=columns, sample_weight=sample_weight,
-            plain_labels=given,
-        )  # fmt: skip
+            estimator,
+            X,
+            sensitive_features=in_fitted_order(estimator, sensitive_features),
+            sample_weight=sample_weight,
+            plain_labels=None if isinstance(plain_labels, str) else plain_labels,
+        )
         parameters["compared with"] = costs.plain
     return RunSummary(
         title=title or f"{type(estimator).__name__}: {n_rows:,} rows",
@@ -354,6 +354,23 @@ def summarise_run(
         converged=bool(getattr(estimator, "converged_", True)),
         uses_sensitive_for_prediction=hasattr(estimator, "predict"),
     )
+
+
+def stability_of(estimator: Any) -> np.ndarray | None:
+    """Stability of each cluster, and the share of its rows that are not settled, if it is known.
+
+    In the framework anchors count by the rows that they represent.
+    """
+    clusterer = getattr(estimator, "clusterer_", estimator)
+    if not hasattr(clusterer, "cluster_stability_"):
+        return None
+    labels = getattr(estimator, "anchor_labels_", clusterer.labels_)
+    masses = getattr(estimator, "anchor_masses_", np.ones(len(labels)))
+    unsettled = masses * (clusterer.row_stability_ < SETTLED)
+    n_clusters = len(clusterer.cluster_stability_)
+    sums = [np.bincount(labels, weights=w, minlength=n_clusters) for w in (unsettled, masses)]
+    share = sums[0] / np.maximum(sums[1], np.finfo(float).tiny)
+    return np.column_stack([clusterer.cluster_stability_, share])
 
 
 def _columns_of(estimator: Any, sensitive_features: Any) -> list[Any]:

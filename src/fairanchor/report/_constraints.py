@@ -24,20 +24,10 @@ SHARES = {
 
 @dataclass(frozen=True)
 class ConstraintCheck:
-    """Counts of one attribute and the bounds on them.
+    """Counts of one attribute (None: of the groups of the run) and the bounds on them.
 
-    Attributes
-    ----------
-    attribute : object or None
-        Name of the attribute; None if the groups of the run are the only one.
-    groups : list
-        Names of its groups.
-    counts : ndarray of shape (n_clusters, n_groups)
-        Rows, or weight, of each cell.
-    bounds : ShareBounds
-        Bounds on the shares and sizes, with columns in the order of ``groups``.
-    targets : ndarray of shape (n_clusters, n_groups), default=None
-        Rows, or weight, that each cell should have; by default only the bounds count.
+    ``counts`` and ``targets``, which replace bounds on shares where they are given, are in rows or
+    weight; columns are in the order of ``groups``.
     """
 
     attribute: Any
@@ -134,19 +124,10 @@ def checks_of_counts(
     *,
     unassigned: np.ndarray | None = None,
 ) -> list[ConstraintCheck]:
-    """Checks of a table of counts.
+    """Checks of a table of counts, one for each of the ``attributes`` if columns are separate.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_clusters, n_groups)
-    group_names : sequence
-        Sorted; tuples if there are several columns.
-    targets : FairnessTargets, tolerance, or list of these
-        A list has one for each attribute.
-    attributes : list, default=None
-        Names of the columns, if each is an attribute by itself; None if their combinations are one.
-    unassigned : ndarray of shape (n_groups,), default=None
-        Rows of each group without a cluster, which belong to the population.
+    ``targets`` is a tolerance, `FairnessTargets`, or a list with one for each attribute; rows
+    ``unassigned`` to a cluster belong to the population.
     """
     population = counts.sum(axis=0) + (0 if unassigned is None else unassigned)
     tables: list[Any] = [(None, list(group_names), counts, population)]

@@ -343,9 +343,9 @@ class Page:
         closeness, shares = everyone.closeness, everyone.shares
         for l in composition.clusters_to_show():
             worst = closeness[l].argmin()
-            found, wanted = 100 * shares[l, worst], 100 * everyone.population[worst]
+            share, expected = 100 * shares[l, worst], 100 * everyone.population[worst]
             group = display_name(composition.groups[worst], 40)
-            farthest = f"{group}: {found:.4g}% instead of {wanted:.4g}%"
+            farthest = f"{group}: {share:.4g}% instead of {expected:.4g}%"
             name = display_name(composition.clusters[l], 80)
             lines.append((name, folded.table[l], composition.balances[l], farthest))
         if self.n_unassigned:
@@ -422,16 +422,18 @@ class Page:
         columns = np.argsort(-self.importance, kind="stable")[:MAX_FEATURES]
         lines = []
         for l in self.composition.clusters_to_show():
-            own = self.differences[l]
-            if not np.isfinite(own).all():
+            differences = self.differences[l]
+            if not np.isfinite(differences).all():
                 continue
-            cells = [(f"{v:+.1f}" if abs(v) >= 0.05 else "0.0", _shade(v)) for v in own[columns]]
+            cells = [
+                (f"{v:+.1f}" if abs(v) >= 0.05 else "0.0", _shade(v)) for v in differences[columns]
+            ]
             lines.append(
                 {
                     "name": display_name(self.run.cluster_names[l], 40),
                     "size": self.run.counts[l].sum(),
                     "share": self.run.counts[l].sum() / self.run.counts.sum(),
-                    "words": self._words(own),
+                    "words": self._words(differences),
                     "typical": ", ".join(map(str, self.typical[l] if self.typical else [])),
                     "cells": cells,
                 }

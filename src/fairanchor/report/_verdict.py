@@ -131,9 +131,9 @@ def shares_sentence(run: RunSummary) -> str:
     texts = []
     for r in shown[:3]:
         low, high = share_text(shares[:, r].min()), share_text(shares[:, r].max())
-        own = low if low == high else f"{low} to {high}"
+        span = low if low == high else f"{low} to {high}"
         texts.append(
-            f"the share of {_group(run, r)} is {own} in the clusters and "
+            f"the share of {_group(run, r)} is {span} in the clusters and "
             f"{share_text(population[r])} in all rows"
         )
     text = "; ".join(texts) + "."

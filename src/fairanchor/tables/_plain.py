@@ -1,8 +1,6 @@
 """Values to JSON and back, type included: a group called 1 is not a group called "1"."""
 
-import base64
 import datetime as dt
-from decimal import Decimal
 
 import numpy as np
 
@@ -68,12 +66,4 @@ _TAGGED = {
     "numpy_time": ((np.datetime64, np.timedelta64), _numpy_time, _to_numpy_time),
     "datetime": (dt.datetime, lambda value: value.isoformat(), dt.datetime.fromisoformat),
     "date": (dt.date, lambda value: value.isoformat(), dt.date.fromisoformat),
-    "time": (dt.time, lambda value: value.isoformat(), dt.time.fromisoformat),
-    "timedelta": (
-        dt.timedelta,
-        lambda value: [value.days, value.seconds, value.microseconds],
-        lambda parts: dt.timedelta(*parts),
-    ),
-    "decimal": (Decimal, str, Decimal),
-    "bytes": (bytes, lambda value: base64.b64encode(value).decode("ascii"), base64.b64decode),
 }

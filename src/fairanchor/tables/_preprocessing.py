@@ -125,22 +125,7 @@ class Preprocessing:
         *,
         impute: bool = False,
     ) -> Preprocessing:
-        """Learn means, deviations and categories of a table.
-
-        Parameters
-        ----------
-        table : pyarrow.Table
-        features : sequence of str
-            Columns that become features.
-        sensitive : sequence of str
-            Columns that name groups.
-        impute : bool, default=False
-            Whether missing values are allowed.
-
-        Returns
-        -------
-        preprocessing : Preprocessing
-        """
+        """Learn means, deviations and categories of a table; ``impute`` allows missing values."""
         for name in features:
             _warn_identifiers(table.column(name), name)
         statistics = statistics_of([values_of(table, features, impute=impute)], features)
@@ -177,16 +162,7 @@ class Preprocessing:
         return [output for column in self.columns for output in column.outputs]
 
     def rows_of(self, table: pa.Table) -> np.ndarray:
-        """The features of a table's rows.
-
-        Parameters
-        ----------
-        table : pyarrow.Table
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features), C-contiguous float64
-        """
+        """The features of a table's rows: float64, C-contiguous."""
         X = np.empty((table.num_rows, len(self.feature_names)))
         start = 0
         for column in self.columns:

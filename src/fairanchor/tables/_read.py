@@ -17,25 +17,10 @@ NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 
 BINARY_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 GZIP = b"\x1f\x8b"
 SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
-# First bytes of files that often carry the name of a table.
-FOREIGN = {
-    b"PK": "a zip archive or an Excel workbook: save the sheet as CSV",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
-    b"BZh": "compressed by bzip2: decompress it, or use gzip",
-    b"\xff\xfe": "UTF-16 text: convert it to UTF-8, for instance with iconv -f utf-16 -t utf-8",
-}
 
 
 class TableSource:
-    """A table whose column names are known and whose columns are read on request.
-
-    Attributes
-    ----------
-    title : str
-        Name of the table in messages.
-    columns : list of str
-        In file order, without repetition.
-    """
+    """A table whose column names are known and whose columns are read on request."""
 
     def __init__(
         self, title: str, columns: list[str], read: Callable[[list[str], set[str]], pa.Table]
@@ -51,19 +36,10 @@ class TableSource:
             raise ValueError(f"{title} has more than one column called {names}: rename them.")
 
     def read(self, columns: Sequence[str], *, names: Collection[str] = ()) -> pa.Table:
-        """Read columns.
+        """Read columns, with at least one row and without dictionaries.
 
-        Parameters
-        ----------
-        columns : sequence of str
-        names : collection of str
-            Columns whose values are names: in a CSV file ``007`` stays text. Whole numbers in
-            their usual spelling become numbers.
-
-        Returns
-        -------
-        table : pyarrow.Table
-            With at least one row, without dictionaries.
+        Values of ``names`` are names: ``007`` stays text in a CSV file, whole numbers in their
+        usual spelling become numbers.
         """
         table = self._read(list(columns), set(names))
         if table.num_rows == 0:
@@ -89,20 +65,11 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
-    """Open a table without reading its rows.
+    """Open a CSV, TSV, Parquet or Arrow table without reading its rows.
 
-    Parameters
-    ----------
-    path : str or path-like
-        CSV, TSV, Parquet or Arrow IPC (Feather), also compressed by gzip; ``-`` is standard
-        input. The content decides between Parquet, Arrow and text. A pipe is read to its end.
-    delimiter : str, default=None
-        Between the values of a text table; by default a tab for ``.tsv`` and ``.tab``, else a
-        comma.
-
-    Returns
-    -------
-    source : TableSource
+    It may be compressed by gzip; ``-`` is standard input, and a pipe is read to its end. The
+    content decides between Parquet, Arrow and text. Values of text are separated by
+    ``delimiter``, by default a tab for ``.tsv`` and ``.tab``, else a comma.
     """
     data, title = _data_of(path)
     name = Path(str(path).lower())
@@ -150,18 +117,16 @@ def _stream(data: Path | pa.Buffer) -> pa.NativeFile:
 
 def _check_text(head: bytes, suffix: str, title: str) -> None:
     """Raise an error for the first bytes of a file that is no text table."""
-    for start, what in FOREIGN.items():
-        if head.startswith(start):
-            raise ValueError(f"{title} is {what}, expected CSV, TSV, Parquet or Arrow.")
     if suffix in BINARY_SUFFIXES:
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
         )
-    if suffix in (".json", ".jsonl", ".ndjson"):
-        raise ValueError(f"{title} is JSON, expected CSV, TSV, Parquet or Arrow.")
-    if b"\x00" in head:
-        raise ValueError(f"{title} is not text, and neither Parquet nor Arrow.")
+    if b"\x00" in head or head.startswith((b"PK", b"BZh", b"[", b"{")):
+        raise ValueError(
+            f"{title} is not text with values between separators, and neither Parquet nor Arrow. "
+            "Save a workbook as CSV, convert UTF-16 to UTF-8, decompress other archives than gzip."
+        )
 
 
 def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource:

@@ -88,24 +88,9 @@ def choose_columns(
 ) -> Roles:
     """Give every column its role.
 
-    Parameters
-    ----------
-    source : TableSource
-    sensitive : sequence of str
-        Column names, or lists of names separated by commas.
-    features : sequence of str, default=None
-        Likewise; by default all columns except the sensitive ones, the id and ``exclude``. A
-        sensitive column is a feature only if it is named here.
-    exclude : sequence of str, default=None
-        Columns that are not features. They must exist.
-    id_column : str, default=None
-        Column that identifies rows.
-    optional : bool
-        Whether there may be no sensitive column.
-
-    Returns
-    -------
-    roles : Roles
+    Names may be lists separated by commas. ``features`` are by default all columns except the
+    sensitive ones, the id and ``exclude``; a sensitive column is a feature only if it is named
+    there. ``optional`` allows no sensitive column.
     """
     if features and exclude:
         raise RequestError("--features and --exclude are both given: use one of them.")
@@ -133,8 +118,7 @@ def choose_columns(
 def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> list[str]:
     """Column names from names and comma-separated lists, which must exist and differ.
 
-    A name with a comma is taken whole if there is such a column, and so is the empty name, which
-    the first column of many files has.
+    A name with a comma is taken whole if there is such a column, and so is the empty name.
     """
     names: list[str] = []
     for item in items:

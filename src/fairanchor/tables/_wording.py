@@ -9,35 +9,17 @@ class RequestError(ValueError):
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2,000 rows``.
-
-    Examples
-    --------
-    >>> counted(1, "group"), counted(2000, "group")
-    ('1 group', '2,000 groups')
-    """
+    """``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def quoted(value: Any, at_most: int = 60) -> str:
-    """A name or value of the data in quotes, without control characters, cut if it is long.
-
-    Examples
-    --------
-    >>> print(quoted("two\\nlines"), quoted("x" * 70, at_most=5))
-    'two\\nlines' 'xxxx…'
-    """
+    """A name or value in quotes, without control characters, cut if it is long."""
     if isinstance(value, str) and len(value) > at_most:
         value = value[: at_most - 1] + "…"
     return repr(value)
 
 
 def typed(name: str) -> str:
-    """A name as it is typed after an option.
-
-    Examples
-    --------
-    >>> typed("age"), typed("monthly income"), typed("")
-    ('age', "'monthly income'", "''")
-    """
+    """A name as it is typed after an option."""
     return shlex.quote(name) if name.isprintable() and len(name) <= 60 else quoted(name)

@@ -18,13 +18,7 @@ from fairanchor.tables._wording import RequestError
 def write_table(table: pa.Table, path: Any, *, force: bool = False) -> None:
     """Write a table in the format of the path's suffix, completely or not at all.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    path : str or path-like
-        ``-`` is standard output, as CSV.
-    force : bool, default=False
-        Whether an existing file may be replaced.
+    ``-`` is standard output, as CSV; ``force`` allows to replace an existing file.
     """
     write = check_format(path)
     if str(path) == "-":
@@ -49,8 +43,7 @@ def check_format(path: Any) -> Callable[[pa.Table, Any], None]:
 def spreadsheet_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text with an apostrophe before cells that a spreadsheet would run as a formula.
 
-    These begin with =, +, -, @, a tab or a carriage return, and are no numbers. Doing it twice
-    changes nothing.
+    Doing it twice changes nothing.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
