@@ -142,7 +142,7 @@ def against_generic_solver(seed):
         )  # fmt: skip
         best = min(best, found.x[-1] - room(found.x).min())
     model = SociallyFairKMeans(n_clusters, random_state=seed).fit(X, sensitive_features=groups)
-    return model.social_cost_ / best
+    return float(model.social_cost_ / best)
 
 
 if __name__ == "__main__":
