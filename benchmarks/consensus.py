@@ -1,8 +1,8 @@
 """Consensus on anchors: do seeds agree with each other, and what does a million rows cost?
 
 Adjusted Rand index between the labels of all pairs of ten seeds, on the shapes of ``shapes.py`` and
-on overlapping blobs, for the consensus, k-means on the same anchors, and fair k-means on all rows.
-All of them have exact counts.
+on overlapping blobs, for the consensus with the default number of anchors and with 1,000, k-means
+on anchors, and fair k-means on all rows. All of them have exact counts.
 
     python benchmarks/consensus.py [--rows 5000] [--seeds 10] [--large 1000000]
 """
@@ -24,15 +24,29 @@ METHODS = {
     "consensus": lambda k, seed: AnchorFairClustering(
         k, clusterer="consensus", random_state=seed, n_jobs=-1
     ),
+    "consensus, 1,000 anchors": lambda k, seed: AnchorFairClustering(
+        k, clusterer="consensus", n_anchors=1_000, random_state=seed, n_jobs=-1
+    ),
     "k-means on anchors": lambda k, seed: AnchorFairClustering(
         k, clusterer=KMeans(n_init=1), random_state=seed, n_jobs=-1
     ),
     "FairKMeans": lambda k, seed: FairKMeans(k, random_state=seed, n_jobs=-1),
 }
+
+
+def six_features(n_rows, seed):
+    """Five Gaussian clusters that overlap so much that hardly any gap is left."""
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(0.0, 3.5 / np.sqrt(12), (5, 6))
+    cluster = rng.integers(0, 5, n_rows)
+    return centers[cluster] + rng.normal(size=(n_rows, 6)), cluster
+
+
 TABLES = {name: make for name, make in SHAPES.items() if name != "200 features"} | {
     "overlapping blobs": lambda n, seed: make_blobs(
         n, centers=5, cluster_std=1.5, random_state=seed
-    )
+    ),
+    "six features": six_features,
 }
 
 
