@@ -14,7 +14,14 @@ from functools import partial
 import numpy as np
 
 from data import load, scores
-from fairanchor import FDAS, AnchorFairClustering, FairSpectralClustering, ReconstructionGraph
+from fairanchor import (
+    FDAS,
+    AnchorFairClustering,
+    FairnessFirstClustering,
+    FairSpectralClustering,
+    ReconstructionGraph,
+    VariationalFairClustering,
+)
 from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.graph import ADMMSolver
 
@@ -34,6 +41,7 @@ MEMORY_LIMIT = 12e9
 class Fit:
     """What identifies a fit. Zeros and empty strings are the defaults of the block.
 
+    Our block with an ``alpha`` has the paper's graph, solved exactly.
     ``rows`` is the size of a sample that the seed draws; 0 is the whole table.
     """
 
@@ -162,6 +170,13 @@ VARIANTS = {
             "clusterer": partial(unweighted, fit.method)
         },
         "targets of the anchors": lambda fit, alpha: {"fairness": "anchors"},
+        # Earlier defaults of two clusterers.
+        "weight 0.25": lambda fit, alpha: {
+            "clusterer": VariationalFairClustering(fairness_weight=0.25)
+        },
+        "threshold 0.8": lambda fit, alpha: {
+            "clusterer": FairnessFirstClustering(balance_threshold=0.8)
+        },
     },
 }  # fmt: skip
 
@@ -180,6 +195,8 @@ def estimator(fit, data):
     if fit.block == "faithful":
         given["graph"] = ReconstructionGraph(alpha=alpha, solver="admm")
         per_group = per_group or FAITHFUL_PER_GROUP
+    elif fit.alpha:
+        given["graph"] = ReconstructionGraph(alpha=alpha)
     if per_group:
         given["n_anchors"] = min(per_group * data.n_groups, len(data.X))
     given |= VARIANTS[fit.block][fit.variant](fit, alpha)

@@ -7,6 +7,7 @@ counts and verdicts are computed from the result files.
 import csv
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -597,17 +598,34 @@ def page_context(store, published, facts, medians, courses):
         "table3": table3, "table5": table5,
         "agree": {(t, b): agreement(r, b) for t, r in (("3", table3), ("5", table5))
                   for b in ("faithful", "ours")},
+        "with_graph": [TITLES[name] for name in REAL
+                       if any(f.alpha for f in store.done(dataset=name, block="ours"))],
+        "bank": bank_rows(store), "bank_fact": facts.get("bank"), "alphas": plan.ALPHAS,
         "times": times, "sampled": max(sampled, default=0),
         "sensitivity": sensitivity_rows(store), "courses": course_rows(courses),
         "printed_variants": variant_rows(
             store, "faithful", plan.PRINTED, ("acc", "nmi", "balance"), alpha=1.0, per_group=20,
             method="spfc"),
         "extensions": variant_rows(
-            store, "ours", plan.EXTENSIONS, tuple(MEASURES), per_group=20, where="framework"),
+            store, "ours", plan.EXTENSIONS, tuple(MEASURES), per_group=20, alpha=0.0,
+            where="framework"),
+        "earlier": variant_rows(
+            store, "ours", tuple(plan.EARLIER.values()), (*MEASURES, "cost"), per_group=0),
         "matches": preprocessing_rows(store, published),
         "unit": unit_rows(store), "scaling": scaling_rows(store),
         "errors": error_rows(store), "shown": shown, "with_spread": with_spread,
     }  # fmt: skip
+
+
+def bank_rows(store):
+    """Our labels on Bank with 2r rows of FDAS and the paper's graph, by method and alpha."""
+    rows = []
+    for method in METHODS:
+        point = plan.framework("bank", method, "ours", variant="fdas", per_group=2)
+        results = [store.results.get(replace(point, alpha=alpha), {}) for alpha in plan.ALPHAS]
+        values = [f"{r['acc']:.3f} / {r['nmi']:.3f}" if "acc" in r else "–" for r in results]
+        rows.append({"method": METHODS[method], "values": values})
+    return rows
 
 
 def unit_rows(store):
