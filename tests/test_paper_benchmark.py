@@ -180,7 +180,7 @@ def test_every_variant_of_a_block_runs(block):
         result, history = fits.measure(fit, table)
         assert result["status"] == "done", (variant, result)
         assert set(result) <= set(fits.MEASURED)
-        assert bool(history) == (block == "faithful" or variant == "reconstruction graph")
+        assert history  # an alpha belongs to the paper's graph
         if block == "ours" and variant != "ac":
             assert result["worst_violation"] < 1
 

@@ -126,6 +126,13 @@ def test_some_of_the_sensitive_columns_are_not_enough(folder, run, model_of_two)
     assert not (folder / "a.csv").exists()
 
 
+def test_a_sensitive_column_that_is_spelled_otherwise_warns(folder, run):
+    run(*FIT, "--sensitive", "sex", "--model", "m.npz")
+    folder.write("new.csv", sex=None, Sex=folder.people["sex"].to_pylist())
+    result = run("predict", "m.npz", "new.csv", "-o", "a.csv", "--quiet", *BLIND)
+    assert "Warning: new.csv has no column 'sex'; did you mean 'Sex'?" in result.stderr
+
+
 def test_a_sensitive_column_that_is_a_feature_is_needed(folder, run):
     run(*FIT, "--sensitive", "sex", "--features", "age,sex", "--model", "m.npz")
     folder.write("new.csv", sex=None)

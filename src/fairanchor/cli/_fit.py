@@ -55,6 +55,8 @@ FOR_FILES_ONLY = {
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 # Enough rows for the figures and profiles of a report.
 REPORT_ROWS = 20_000
+# Rounding errors of a cost, relative to it.
+ROUNDING = 1e-12
 
 
 def _engine_options(command: Any) -> Any:
@@ -336,9 +338,12 @@ def _finish(run: Run, summary: dict[str, Any], options: Options) -> None:
 
 def _certificates_line(summary: dict[str, Any]) -> str:
     """How far the labels are from the targets and from the optimum."""
+    gap = summary["assignment_gap"]
+    if gap <= ROUNDING * summary["cost"]:
+        gap = 0.0
     line = (
         f"certificates: worst violation {summary['worst_violation']:.2f} rows, assignment gap "
-        f"{summary['assignment_gap']:.2g}"
+        f"{gap:.2g}"
     )
     if "lp_value" in summary:
         line += f", linear program {summary['lp_value']:.6g}"

@@ -22,6 +22,7 @@ from fairanchor.tables._roles import (
     Roles,
     check_id,
     is_missing,
+    nearest,
     require_columns,
 )
 from fairanchor.tables._wording import RequestError, counted, quoted
@@ -142,6 +143,15 @@ def _sensitive_of(
         if needed:
             are_features = set(preprocessing.inputs) & set(columns)
             require_columns(source, columns, "" if are_features else BLIND_ADVICE)
+        for name in columns:
+            near = nearest(name, source.columns)
+            if near is not None:
+                warnings.warn(
+                    f"{source.title} has no column {name!r}; did you mean {near!r}? Rows are "
+                    "labelled without groups.",
+                    FairnessWarning,
+                    stacklevel=users_stacklevel(),
+                )
         return ()
     if absent and not needed:
         present = [name for name in columns if name in source.columns]

@@ -122,7 +122,7 @@ def _check_text(head: bytes, suffix: str, title: str) -> None:
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
         )
-    if b"\x00" in head or head.startswith((b"PK", b"BZh", b"[", b"{")):
+    if b"\x00" in head or head.startswith((b"PK\x03\x04", b"BZh91AY", b"[", b"{")):
         raise ValueError(
             f"{title} is not text with values between separators, and neither Parquet nor Arrow. "
             "Save a workbook as CSV, convert UTF-16 to UTF-8, decompress other archives than gzip."
