@@ -13,10 +13,11 @@ Everything has one start, except that ours choose their starts by default.
 
 holisticai, k-means-constrained and faiss run in a separate environment, made on first use
 (benchmarks/.venv-peers, 1.5 GB); where they cannot be installed, the result states why. Each fit of
-a peer runs in a new process that is killed after ``--limit`` seconds of CPU time, so that other jobs
-on the machine cannot cause it; all seeds of ours run in one process each. Time is CPU time of ``fit`` alone, of all threads, after a warm-up on
-few rows for ours. MS-FlowFC (fair-clustering-at-scale) is not on PyPI, and its requirements include
-a commercial solver from another package index, so it is not measured.
+a peer runs in a new process that is killed after ``--limit`` seconds of CPU time, so that other
+jobs on the machine cannot cause it; all seeds of ours run in one process each. Time is CPU time of
+``fit`` alone, of all threads, after a warm-up on few rows for ours. MS-FlowFC
+(fair-clustering-at-scale) is not on PyPI, and its requirements include a commercial solver from
+another package index, so it is not measured.
 """
 
 import json
