@@ -64,7 +64,7 @@ trust: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/trust/trust.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest benchmarks/.venv-holisticai build dist docs/gallery \
+	rm -rf $(VENV) $(VENV)-oldest benchmarks/.venv-peers build dist docs/gallery \
 		docs/api/generated .coverage .coverage.*
 
 $(VENV)/bin/python:
