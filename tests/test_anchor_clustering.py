@@ -29,10 +29,11 @@ from fairanchor import (
     LocalGraph,
     ReconstructionGraph,
 )
+from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.datasets import make_fair_blobs, make_zafar
 from fairanchor.metrics import relative_balance_score
 
-NAMES = ["bounded", "consensus", "fair_kmeans", "fairlets", "ffc", "fmsc", "spfc", "vfc"]
+NAMES = sorted(CLUSTERERS)
 GRAPHS = ["local", "reconstruction"]
 
 

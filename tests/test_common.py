@@ -1,43 +1,26 @@
 """scikit-learn's common checks for every public estimator, with one group and with several."""
 
-from importlib.util import find_spec
 from inspect import signature
 
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from every_clusterer import clusterers
 from fairanchor import (
     AnchorFairClustering,
-    BoundedFairAssignment,
-    ConsensusClustering,
     DeepFairClustering,
     FairKMeans,
-    FairletClustering,
-    FairnessFirstClustering,
-    FairSpectralClustering,
-    OneStageFairSpectralClustering,
     SociallyFairKMeans,
-    VariationalFairClustering,
 )
 
 ESTIMATORS = [
     AnchorFairClustering(n_clusters=3),
     AnchorFairClustering(n_clusters=3, anchors="fdas", graph="reconstruction"),
     AnchorFairClustering(n_clusters=3, tolerance=0.2),
-    FairKMeans(n_clusters=3),
     FairKMeans(n_clusters=3, tolerance=0.2),
-    SociallyFairKMeans(n_clusters=3),
-    FairSpectralClustering(n_clusters=3),
-    OneStageFairSpectralClustering(n_clusters=3),
-    VariationalFairClustering(n_clusters=3),
-    FairnessFirstClustering(n_clusters=3),
-    FairletClustering(n_clusters=3),
-    BoundedFairAssignment(n_clusters=3),
-    ConsensusClustering(n_clusters=3, n_runs=20),
+    *clusterers(n_clusters=3).values(),
 ]
-if find_spec("torch"):
-    ESTIMATORS.append(DeepFairClustering(3, hidden_layer_sizes=(16,), code_size=4, max_iter=2))
 
 
 KINDS = ("dense", "sparse")

@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +13,12 @@ import pytest
 
 import fairanchor.assignment._transport as transport
 import fairanchor.rows._memory as memory
+from every_clusterer import clusterers
 from fairanchor import (
     AnchorFairClustering,
-    BoundedFairAssignment,
-    ConsensusClustering,
-    DeepFairClustering,
     FairKMeans,
-    FairletClustering,
-    FairnessFirstClustering,
-    FairSpectralClustering,
-    OneStageFairSpectralClustering,
     ReconstructionGraph,
     SociallyFairKMeans,
-    VariationalFairClustering,
 )
 from fairanchor.datasets import make_fair_blobs
 
@@ -52,17 +44,7 @@ LARGE = {
     "cosine": FairKMeans(4, metric="cosine", random_state=3),
     "socially fair": SociallyFairKMeans(4, random_state=3),
 }
-SMALL = {
-    "spectral": FairSpectralClustering(4, random_state=3),
-    "variational": VariationalFairClustering(4, random_state=3),
-    "one stage": OneStageFairSpectralClustering(4, random_state=3),
-    "fairlets": FairletClustering(4, random_state=3),
-    "fairness first": FairnessFirstClustering(4, random_state=3),
-    "bounded": BoundedFairAssignment(4, random_state=3),
-    "consensus": ConsensusClustering(4, random_state=3),
-}
-if find_spec("torch"):
-    SMALL["deep"] = DeepFairClustering(4, max_iter=10, random_state=3)
+SMALL = clusterers(large_scale=False, n_clusters=4, random_state=3)
 NUMBERS = ("labels_", "counts_", "targets_", "multipliers_", "assignment_prices_", "anchors_",
            "cluster_centers_", "dual_variables_", "inertia_", "mass_error_", "duality_gap_",
            "n_iter_")  # fmt: skip

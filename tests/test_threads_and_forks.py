@@ -13,16 +13,8 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fairanchor import (
-    AnchorFairClustering,
-    BoundedFairAssignment,
-    FairKMeans,
-    FairletClustering,
-    FairnessFirstClustering,
-    FairSpectralClustering,
-    OneStageFairSpectralClustering,
-    VariationalFairClustering,
-)
+from every_clusterer import clusterers
+from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed, one_blas_thread
 from fairanchor.datasets import make_fair_blobs
 
@@ -33,12 +25,12 @@ ESTIMATORS = {
     "framework": (AnchorFairClustering(3, random_state=0, n_jobs=2), slice(None)),
     "fair k-means": (FairKMeans(3, random_state=0, n_jobs=2), slice(None)),
     "spectral anchors": (AnchorFairClustering(3, clusterer="spfc", random_state=0), slice(None)),
-    "spectral": (FairSpectralClustering(3, random_state=0), SMALL),
-    "variational": (VariationalFairClustering(3, random_state=0), SMALL),
-    "one stage": (OneStageFairSpectralClustering(3, random_state=0), SMALL),
-    "fairlets": (FairletClustering(3, random_state=0), SMALL),
-    "fairness first": (FairnessFirstClustering(3, random_state=0), SMALL),
-    "bounded": (BoundedFairAssignment(3, random_state=0), SMALL),
+    # PyTorch's own threads do not survive a fork.
+    **{
+        name: (estimator, SMALL)
+        for name, estimator in clusterers(large_scale=False, n_clusters=3, random_state=0).items()
+        if name != "DeepFairClustering"
+    },
 }
 
 

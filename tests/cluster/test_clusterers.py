@@ -1,38 +1,17 @@
 """What holds for every fair clusterer: invariances, weights, degenerate and invalid input."""
 
 import pickle
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from fairanchor import (
-    BoundedFairAssignment,
-    ConsensusClustering,
-    DeepFairClustering,
-    FairletClustering,
-    FairnessFirstClustering,
-    FairSpectralClustering,
-    OneStageFairSpectralClustering,
-    VariationalFairClustering,
-)
+from every_clusterer import clusterers
+from fairanchor import FairnessFirstClustering, VariationalFairClustering
 from fairanchor.exceptions import FairnessWarning
 
-CLUSTERERS = [
-    *(BoundedFairAssignment(objective=name) for name in ("kmeans", "kmedian", "kcenter")),
-    *(ConsensusClustering(n_runs=20, method=name) for name in ("spectral", "average")),
-    *(FairletClustering(method=name, objective="kmedian") for name in ("flow", "tree", "vanilla")),
-    FairletClustering(objective="kcenter"),
-    FairnessFirstClustering(),
-    *(FairSpectralClustering(eigen_solver=name) for name in ("dense", "deflated", "polar")),
-    OneStageFairSpectralClustering(),
-    *(VariationalFairClustering(objective=name) for name in ("kmeans", "kmedian", "ncut")),
-]
-if find_spec("torch"):
-    small = {"hidden_layer_sizes": (8,), "code_size": 4, "max_iter": 1}
-    CLUSTERERS += [DeepFairClustering(method=name, **small) for name in ("dfdc", "dfc")]
+CLUSTERERS = list(clusterers(large_scale=False, variants=True).values())
 every_clusterer = pytest.mark.parametrize("clusterer", CLUSTERERS, ids=repr)
 # A penalty is in the units of the features.
 SCALE_FREE = [own for own in CLUSTERERS if not isinstance(own, VariationalFairClustering)]

@@ -17,7 +17,7 @@ from fairanchor._utils._shared_state import (
     one_thread,
     users_stacklevel,
 )
-from fairanchor._utils._sklearn_compat import Interval, StrOptions, fit_context
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.assignment._engine import labels_with_totals
 from fairanchor.assignment._fair_assign import fair_assign
@@ -162,38 +162,19 @@ class BoundedFairAssignment(FairClusterer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Table,
-        y: Any = None,
-        *,
-        sensitive_features: Table = None,
-        sample_weight: Weights = None,
-    ) -> "BoundedFairAssignment":
-        """Find centres, then the fair assignment to them.
+    def _check_input(
+        self, X: Table, sensitive_features: Table, sample_weight: Weights
+    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
+        """Groups are those of all columns together, of each column, and the columns' names."""
+        X, groups, weights = super()._check_input(X, sensitive_features, sample_weight)
+        attributes = [groups]
+        if sensitive_features is not None:  # None has been warned about
+            attributes = check_attributes(sensitive_features, len(X))
+        names = attribute_names(sensitive_features, len(attributes))
+        return X, (groups, attributes, names), weights
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
-        y : Ignored
-            Present for API consistency.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Groups of each row; every column is an attribute with its own bounds.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row, in the costs and in the bounds.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
-        no_columns = sensitive_features is None  # which has been warned about
-        attributes: list[Any] = (
-            [groups] if no_columns else check_attributes(sensitive_features, len(X))
-        )
+    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+        groups, attributes, names = groups
         row_weights = np.ones(len(X)) if weights is None else weights
         bounds = self._bounds(attributes, row_weights)
         scale = power_of_two_scale(X)
@@ -214,7 +195,6 @@ class BoundedFairAssignment(FairClusterer):
         self.lp_value_ = value / unit
         labels, n_filled = fill_empty_clusters(X * scale, labels, self.n_clusters)
         self._store_labels(labels, groups, weights)
-        names = attribute_names(sensitive_features, len(attributes))
         self._store_attributes(attributes, names, bounds, weights)
         self._warn_if_missed(len(attributes), row_weights.max(), n_filled)
         used = cost[np.arange(len(X)), self.labels_]
@@ -222,7 +202,6 @@ class BoundedFairAssignment(FairClusterer):
             self.inertia_ = float(used[counted].max()) / unit
         else:
             self.inertia_ = float(row_weights @ used) / unit
-        return self
 
     def _bounds(
         self, attributes: list[Any], weights: np.ndarray

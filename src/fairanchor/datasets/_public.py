@@ -11,7 +11,7 @@ import hashlib
 import io
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -34,128 +34,32 @@ from fairanchor.datasets._sources import (
     Source,
 )
 
-
-def load_law_school(
-    path: PathName,
-    *,
-    features: Sequence[str] | None = None,
-    sensitive: str | Sequence[str] | None = None,
-) -> Bunch:
-    """Load the Law School table from a Parquet file.
-
-    18,692 rows, 10 features, 2 groups, 2 clusters.
+_LOAD = """Load {title} from a Parquet file: {shape}.
 
     Parameters
     ----------
     path : str or path-like
-        The Parquet file, or a directory that holds it as ``law_school.parquet``.
+        The Parquet file, or a directory that holds it as ``{source.name}.parquet``.
     features : sequence of str, default=None
-        Numeric columns to cluster by. By default all but ``male`` and ``pass_bar``.
+        Numeric columns to cluster by; the default ones are in ``DESCR``.
     sensitive : str or sequence of str, default=None
-        Sensitive column or columns, by default ``male``. They are never features.
+        Sensitive column or columns, by default ``{source.sensitive}``. They are never features.
 
     Returns
     -------
     table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (float64, not standardised), ``target`` (``pass_bar``),
-        ``sensitive_features``, ``feature_names``, ``n_clusters`` and ``DESCR``.
+        With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
+        ``sensitive_features``, ``feature_names``, ``n_clusters`` and ``DESCR``, which has origin
+        and licence, and states which rows are left out.
     """
-    return _load(LAW_SCHOOL, path, features, sensitive)
 
-
-def load_credit_card(
-    path: PathName,
-    *,
-    features: Sequence[str] | None = None,
-    sensitive: str | Sequence[str] | None = None,
-) -> Bunch:
-    """Load the credit card clients from a Parquet file.
-
-    29,537 rows, 22 features, 2 groups, 5 clusters. Rows with ``PAY_0`` above 2 are left out: 463
-    of the 30,000 published ones.
-
-    Parameters
-    ----------
-    path, features, sensitive
-        See `load_law_school`; the file is ``credit_card.parquet``. By default all columns but
-        ``ID``, ``SEX`` and ``PAY_0`` are features, and ``SEX`` is sensitive.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `load_law_school`; the target is ``PAY_0``.
-    """
-    return _load(CREDIT_CARD, path, features, sensitive)
-
-
-def load_bank_marketing(
-    path: PathName,
-    *,
-    features: Sequence[str] | None = None,
-    sensitive: str | Sequence[str] | None = None,
-) -> Bunch:
-    """Load the bank marketing contacts from a Parquet file.
-
-    41,108 rows, 10 features, 3 groups, 2 clusters. Rows whose ``marital`` is "unknown" are left
-    out: 80 of the 41,188 published ones.
-
-    Parameters
-    ----------
-    path, features, sensitive
-        See `load_law_school`; the file is ``bank_marketing.parquet``. By default all ten numeric
-        columns are features, and ``marital`` is sensitive.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `load_law_school`; the target is ``y``.
-    """
-    return _load(BANK_MARKETING, path, features, sensitive)
-
-
-def load_kdd_census_income(
-    path: PathName,
-    *,
-    features: Sequence[str] | None = None,
-    sensitive: str | Sequence[str] | None = None,
-) -> Bunch:
-    """Load Census-Income (KDD) from a Parquet file.
-
-    299,285 rows, 7 features, 2 groups, 2 clusters.
-
-    Parameters
-    ----------
-    path, features, sensitive
-        See `load_law_school`; the file is ``kdd_census_income.parquet``. By default the seven
-        amounts are features, without the sampling weight and the numeric codes of categories, and
-        ``sex`` is sensitive; ``race`` has five groups.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `load_law_school`; the target is ``income``.
-    """
-    return _load(KDD_CENSUS_INCOME, path, features, sensitive)
-
-
-def fetch_law_school(
-    *,
-    data_home: PathName | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = True,
-) -> Any:
-    """Fetch the Law School table (18,692 rows, 10 features, 2 groups, 2 clusters).
-
-    Published with T. Le Quy et al., "A survey on datasets for fairness-aware machine
-    learning", WIREs DMKD 2022 (the file ``law_dataset.arff``). No licence is stated.
+_FETCH = """Fetch {title}: {shape}.
 
     Parameters
     ----------
     data_home : str or path-like, default=None
         Directory under which downloads are kept, by default scikit-learn's; a local copy in it
-        (``law_dataset.arff`` or ``law_school.parquet``) is used instead of a download. Or the
-        path of such a file.
+        ({files}) is used instead of a download. Or the path of such a file.
     download_if_missing : bool, default=True
         Whether to download a table that is not there; otherwise an error is raised.
     return_X_y : bool, default=False
@@ -167,136 +71,70 @@ def fetch_law_school(
     Returns
     -------
     table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (not standardised), ``target``, ``sensitive_features``, ``frame``,
-        ``feature_names``, ``n_clusters`` and ``DESCR``.
+        With ``data`` (not standardised), ``target`` (``{source.target}``),
+        ``sensitive_features`` (``{source.sensitive}``), ``frame``, ``feature_names``,
+        ``n_clusters`` and ``DESCR``, which has origin and licence, and states which rows are left
+        out.
 
     Notes
     -----
-    No checksum of the publisher is known: a download is checked by its columns, rows and group
-    counts, and kept as a Parquet file with checksums.
+    {checked} A download is kept as a Parquet file with checksums.
     """
-    return _fetch(LAW_SCHOOL, data_home, download_if_missing, return_X_y, as_frame)
 
 
-def fetch_credit_card(
-    *,
-    data_home: PathName | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = True,
-) -> Any:
-    """Fetch the credit card clients (29,537 rows, 22 features, 2 groups, 5 clusters).
+def _loader(source: Source) -> Callable[..., Bunch]:
+    """The public function that loads a table from a local copy."""
 
-    UCI Machine Learning Repository, dataset 350, CC BY 4.0. Rows with ``PAY_0`` above 2 are
-    left out: 463 of the 30,000 published ones.
+    def load(
+        path: PathName,
+        *,
+        features: Sequence[str] | None = None,
+        sensitive: str | Sequence[str] | None = None,
+    ) -> Bunch:
+        file = Path(path)
+        file = file / f"{source.name}.parquet" if file.is_dir() else file
+        if not file.exists():
+            raise FileNotFoundError(
+                f"There is no file {file}: path should be the Parquet file of {source.name}, or a "
+                f"directory that holds it as {source.name}.parquet."
+            )
+        return make_bunch(source, _read_parquet(file), str(file), features, sensitive)
 
-    Parameters
-    ----------
-    data_home, download_if_missing, return_X_y, as_frame
-        See `fetch_law_school`; a local copy is ``credit_card.csv`` or ``credit_card.parquet``.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `fetch_law_school`, with the same checks.
-    """
-    return _fetch(CREDIT_CARD, data_home, download_if_missing, return_X_y, as_frame)
+    return _published(load, "load", source, _LOAD)
 
 
-def fetch_bank_marketing(
-    *,
-    data_home: PathName | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = True,
-) -> Any:
-    """Fetch the bank marketing contacts (41,108 rows, 10 features, 3 groups, 2 clusters).
+def _fetcher(source: Source) -> Callable[..., Any]:
+    """The public function that downloads a table once."""
 
-    UCI Machine Learning Repository, dataset 222, the file ``bank-additional-full.csv``,
-    CC BY 4.0. Rows whose ``marital`` is "unknown" are left out: 80 of the 41,188 published
-    ones.
+    def fetch(
+        *,
+        data_home: PathName | None = None,
+        download_if_missing: bool = True,
+        return_X_y: bool = False,
+        as_frame: bool = True,
+    ) -> Any:
+        return _fetch(source, data_home, download_if_missing, return_X_y, as_frame)
 
-    Parameters
-    ----------
-    data_home, download_if_missing, return_X_y, as_frame
-        See `fetch_law_school`; a local copy is ``bank-additional-full.csv`` or
-        ``bank_marketing.parquet``.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `fetch_law_school`, with the same checks.
-    """
-    return _fetch(BANK_MARKETING, data_home, download_if_missing, return_X_y, as_frame)
+    return _published(fetch, "fetch", source, _FETCH)
 
 
-def fetch_census1990(
-    *,
-    data_home: PathName | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = True,
-) -> Any:
-    """Fetch the US Census of 1990 (2,458,285 rows, 66 features, 2 groups, 5 clusters).
-
-    UCI Machine Learning Repository, dataset 116, the discretised file
-    ``USCensus1990.data.txt`` (361 MB), CC BY 4.0. Groups are ``iSex``; the target, marital status
-    (``iMarital``), is the class that the literature most likely means; all other attributes
-    are features.
-
-    Parameters
-    ----------
-    data_home, download_if_missing, return_X_y, as_frame
-        See `fetch_law_school`; a local copy is ``USCensus1990.data.txt`` or
-        ``census1990.parquet``.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `fetch_law_school`; ``data`` takes 1.3 GB.
-
-    Notes
-    -----
-    The text file is checked by its SHA-256, a Parquet copy by its columns and rows.
-    """
-    return _fetch(CENSUS_1990, data_home, download_if_missing, return_X_y, as_frame)
-
-
-def fetch_adult(
-    *,
-    data_home: PathName | None = None,
-    download_if_missing: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = True,
-) -> Any:
-    """Fetch Adult (48,842 rows, 5 features, 2 groups, 2 clusters).
-
-    UCI Machine Learning Repository, dataset 2, training and test part together, CC BY 4.0.
-    Features are the numeric columns without ``fnlwgt``, which is a sampling weight.
-
-    Parameters
-    ----------
-    data_home, download_if_missing, return_X_y, as_frame
-        See `fetch_law_school`; a local copy is ``adult.data`` and ``adult.test``, or
-        ``adult.parquet``.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        As `fetch_law_school`, with the same checks.
-    """
-    return _fetch(ADULT, data_home, download_if_missing, return_X_y, as_frame)
-
-
-def _load(source: Source, path: PathName, features: Any, sensitive: Any) -> Bunch:
-    file = Path(path)
-    file = file / f"{source.name}.parquet" if file.is_dir() else file
-    if not file.exists():
-        raise FileNotFoundError(
-            f"There is no file {file}: path should be the Parquet file of {source.name}, or a "
-            f"directory that holds it as {source.name}.parquet."
-        )
-    return make_bunch(source, _read_parquet(file), str(file), features, sensitive)
+def _published(function: Any, verb: str, source: Source, template: str) -> Any:
+    """The function with the name and the docstring of its table."""
+    n_groups = "2" if source.group_sizes is None else len(source.group_sizes)
+    checked = "It is checked by its columns, rows and group counts."
+    if source.sha256 is not None:
+        checked = "The text file is checked by its SHA-256, a Parquet copy by columns and rows."
+    function.__name__ = function.__qualname__ = f"{verb}_{source.name}"
+    function.__module__ = __name__
+    function.__doc__ = template.format(
+        source=source,
+        title=source.description.partition("\n")[0],
+        shape=f"{source.n_rows:,} rows, {len(source.features)} features, {n_groups} groups, "
+        f"{source.n_clusters} clusters",
+        files=_expected(source),
+        checked=checked,
+    )
+    return function
 
 
 def _fetch(
@@ -472,3 +310,14 @@ def _import_pandas() -> Any:
             "as_frame=False."
         ) from error
     return pandas
+
+
+load_law_school = _loader(LAW_SCHOOL)
+load_credit_card = _loader(CREDIT_CARD)
+load_bank_marketing = _loader(BANK_MARKETING)
+load_kdd_census_income = _loader(KDD_CENSUS_INCOME)
+fetch_law_school = _fetcher(LAW_SCHOOL)
+fetch_credit_card = _fetcher(CREDIT_CARD)
+fetch_bank_marketing = _fetcher(BANK_MARKETING)
+fetch_census1990 = _fetcher(CENSUS_1990)
+fetch_adult = _fetcher(ADULT)
