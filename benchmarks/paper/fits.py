@@ -233,6 +233,9 @@ def measure(fit, data):
     if fit.where == "alone":
         return result, []
     result["n_anchors"] = len(model.anchors_)
+    seen = len(getattr(model.clusterer_, "labels_", model.anchors_))
+    if seen < len(model.anchors_):  # light anchors follow the nearest one
+        result["note"] = f"{seen} of {len(model.anchors_)} anchors were clustered"
     result["worst_violation"] = model.worst_violation_
     if isinstance(model.graph, ReconstructionGraph):
         group_sizes = model.counts_.sum(axis=0)

@@ -624,7 +624,8 @@ def bank_rows(store):
         point = plan.framework("bank", method, "ours", variant="fdas", per_group=2)
         results = [store.results.get(replace(point, alpha=alpha), {}) for alpha in plan.ALPHAS]
         values = [f"{r['acc']:.3f} / {r['nmi']:.3f}" if "acc" in r else "–" for r in results]
-        rows.append({"method": METHODS[method], "values": values})
+        notes = {r["note"] for r in results if "note" in r}
+        rows.append({"method": METHODS[method], "values": values, "notes": sorted(notes)})
     return rows
 
 
