@@ -67,10 +67,10 @@ def bank_csv(groups=("married", "single", "divorced", "unknown")):
 
 
 @pytest.fixture
-def small_bank(monkeypatch):
+def fetch_small_bank():
     sizes = {"married": 1, "single": 1, "divorced": 1}
     source = replace(_sources.BANK_MARKETING, group_sizes=sizes, n_rows=3)
-    monkeypatch.setattr(_public, "BANK_MARKETING", source)
+    return _public._fetcher(source)
 
 
 def bank_archive(content):
@@ -126,10 +126,12 @@ def test_both_headers_of_the_credit_csv_are_read(data_dir, tmp_path, numbered):
     assert_array_equal(fetched.target, loaded.target)
 
 
-def test_nested_archive_is_unpacked_checked_filtered_and_kept(monkeypatch, tmp_path, small_bank):
+def test_nested_archive_is_unpacked_checked_filtered_and_kept(
+    monkeypatch, tmp_path, fetch_small_bank
+):
     addresses = served(monkeypatch, bank_archive(bank_csv()))
-    first = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
-    second = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    first = fetch_small_bank(data_home=tmp_path, as_frame=False)
+    second = fetch_small_bank(data_home=tmp_path, as_frame=False)
     assert len(addresses) == 1
     assert addresses[0].startswith("https://")
     assert first.data.tolist() == [[i + j / 2 for j in range(10)] for i in range(3)]
@@ -139,16 +141,18 @@ def test_nested_archive_is_unpacked_checked_filtered_and_kept(monkeypatch, tmp_p
     assert kept == ["bank_marketing.parquet"]
 
 
-def test_a_damaged_file_in_the_cache_never_changes_the_table(monkeypatch, tmp_path, small_bank):
+def test_a_damaged_file_in_the_cache_never_changes_the_table(
+    monkeypatch, tmp_path, fetch_small_bank
+):
     served(monkeypatch, bank_archive(bank_csv()))
-    whole = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+    whole = fetch_small_bank(data_home=tmp_path, as_frame=False)
     file = tmp_path / "fairanchor" / "bank_marketing.parquet"
     content = file.read_bytes()
     n_errors = 0
     for place in range(0, len(content), 13):
         file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         try:
-            read = datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+            read = fetch_small_bank(data_home=tmp_path, as_frame=False)
         except ValueError:
             n_errors += 1
         else:
@@ -174,11 +178,11 @@ def test_a_damaged_file_in_the_cache_never_changes_the_table(monkeypatch, tmp_pa
     ],
 )
 def test_another_download_raises_an_error_and_is_not_kept(
-    monkeypatch, tmp_path, small_bank, download, message
+    monkeypatch, tmp_path, fetch_small_bank, download, message
 ):
     served(monkeypatch, download)
     with pytest.raises(ValueError, match=message):
-        datasets.fetch_bank_marketing(data_home=tmp_path, as_frame=False)
+        fetch_small_bank(data_home=tmp_path, as_frame=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -213,8 +217,7 @@ def test_both_parts_of_adult_are_joined(monkeypatch, tmp_path):
     archive = zipped(**{"adult.data": "\n".join(train), "adult.test": "\n".join(test)})
     served(monkeypatch, archive)
     source = replace(_sources.ADULT, group_sizes={"Male": 1, "Female": 1}, n_rows=2)
-    monkeypatch.setattr(_public, "ADULT", source)
-    bunch = datasets.fetch_adult(data_home=tmp_path, as_frame=False)
+    bunch = _public._fetcher(source)(data_home=tmp_path, as_frame=False)
     assert bunch.target.tolist() == ["<=50K", ">50K"]
     assert bunch.data.tolist() == [[39, 13, 2174, 0, 40], [25, 13, 2174, 0, 40]]
 
@@ -231,14 +234,13 @@ def census_sample(data_dir):
     return text.getvalue(), table
 
 
-def test_census_is_read_when_it_has_the_checksum(monkeypatch, tmp_path, census_sample):
+def test_census_is_read_when_it_has_the_checksum(tmp_path, census_sample):
     content, table = census_sample
     checksum = hashlib.sha256(content).hexdigest()
     source = replace(_sources.CENSUS_1990, n_rows=199, sha256=checksum)
-    monkeypatch.setattr(_public, "CENSUS_1990", source)
     file = tmp_path / "USCensus1990.data.txt"
     file.write_bytes(content)
-    bunch = datasets.fetch_census1990(data_home=file, as_frame=False)
+    bunch = _public._fetcher(source)(data_home=file, as_frame=False)
     assert bunch.data.shape == (199, 66)
     assert_array_equal(bunch.sensitive_features, table["iSex"])
     assert_array_equal(bunch.target, table["iMarital"])
