@@ -4,8 +4,8 @@
     python benchmarks/quality.py --data FOLDER --clusters 5
     python benchmarks/quality.py --data FOLDER --rows 2000 --seeds 1
 
-Standardised features, by default the paper's numbers of clusters. Cost is the k-means cost over that of plain
-k-means, the median of the seeds; balance and relative balance are the worst of them.
+Standardised features, by default the paper's numbers of clusters. Cost is the k-means cost over
+that of plain k-means, the median of the seeds; balance and relative balance are the worst of them.
 """
 
 import argparse
