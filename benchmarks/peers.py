@@ -87,7 +87,7 @@ def main(arguments=None):
         records += measure_table(title, options, peer)
     report(records)
     if options.page is not None:
-        options.page.write_text(page(records))
+        options.page.write_text(page(records, os.getloadavg()[1]))
     settings = {"clusters": N_CLUSTERS, "seeds": N_SEEDS, "limit_seconds": options.limit}
     return finish("peers", options, settings=settings, records=records)
 
@@ -255,48 +255,54 @@ def run_command(command, limit, *, cpu_limit=resource.RLIM_INFINITY):
         raise RunFailed(" ".join(errors[-2:]) or f"exit code {done.returncode}")
 
 
-TITLES = ["table", "method", "CPU s", "cost per row", "relative balance", "smallest", "largest"]
+TITLES = ["method", "CPU s", "cost per row", "relative balance", "smallest", "largest"]
 
 
 def lines_of(records):
-    """Cells of the table of results."""
+    """Cells of a table of results."""
     for record in records:
-        rows = f"{record['rows']:,} × {record['features']}, {record['groups']} groups"
         name = f"{record['method']} {record.get('version', '')}".strip()
-        cells = [f"{record['table']} ({rows})", name]
         if "note" in record:
-            yield [*cells, record["note"][:60], "", "", "", ""]
+            yield [name, record["note"][:60], "", "", "", ""]
             continue
         yield [
-            *cells,
+            name,
             number(record["cpu_seconds"]),
-            number(record["cost_per_row"], "{:.4f}"),
+            number(record["cost_per_row"], "{:#.4g}"),
             number(record["relative_balance"], "{:.4f}"),
             number(record["smallest_cluster"], "{:.2f}"),
             number(record["largest_cluster"], "{:.2f}"),
         ]
 
 
+def by_table(records):
+    """Heading and records of each table."""
+    found = {}
+    for record in records:
+        size = f"{record['rows']:,} rows, {record['features']} features, {record['groups']} groups"
+        found.setdefault(f"{record['table']}: {size}", []).append(record)
+    return found.items()
+
+
 def report(records):
-    print_table(TITLES, list(lines_of(records)))
+    for title, some in by_table(records):
+        print(f"\n{title}")
+        print_table(TITLES, list(lines_of(some)))
 
 
-def page(records):
-    """The table for the documentation; sizes are relative to equal ones."""
-    facts = machine_facts()
-    load_average = os.getloadavg()[1]
+def page(records, load_average):
+    """The tables for the documentation; sizes are relative to equal ones."""
     lines = [
         "<!-- Written by benchmarks/peers.py --page; do not edit. -->",
         "",
-        f"Medians of {N_SEEDS} seeds, {N_CLUSTERS} clusters, CPU time of all threads, "
-        f"{facts.get('cpus', os.cpu_count())} processors shared with other jobs (load "
-        f"{load_average:.1f} at the end of the run). Smallest and largest cluster are relative to "
-        "equal sizes.",
-        "",
-        "| " + " | ".join(TITLES) + " |",
-        "|" + " --- |" * len(TITLES),
+        f"Medians of {N_SEEDS} seeds; {N_CLUSTERS} clusters; CPU time of all threads on "
+        f"{machine_facts()['cores']} cores shared with other jobs (load {load_average:.1f} at the "
+        "end of the run). Smallest and largest cluster are relative to equal sizes.",
     ]
-    lines += ["| " + " | ".join(cells) + " |" for cells in lines_of(records)]
+    for title, some in by_table(records):
+        lines += ["", f"**{title}**", ""]
+        lines += ["| " + " | ".join(TITLES) + " |", "|" + " --- |" * len(TITLES)]
+        lines += ["| " + " | ".join(cells) + " |" for cells in lines_of(some)]
     return "\n".join(lines) + "\n"
 
 

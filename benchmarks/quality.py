@@ -1,10 +1,11 @@
 """Cost and balance on three tables of the paper, for several tolerances and for new rows.
 
     python benchmarks/quality.py --data FOLDER
+    python benchmarks/quality.py --data FOLDER --clusters 5
     python benchmarks/quality.py --data FOLDER --rows 2000 --seeds 1
 
-Standardised features, the paper's numbers of clusters. Cost is the k-means cost over that of plain
-k-means, the median of the seeds; balance and relative balance are the worst of them.
+Standardised features, by default the paper's numbers of clusters. Cost is the k-means cost over
+that of plain k-means, the median of the seeds; balance and relative balance are the worst of them.
 """
 
 import argparse
@@ -48,6 +49,7 @@ def main():
     )
     parser.add_argument("--data", required=True, help="folder with the Parquet files")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--clusters", type=int, help="number of clusters of every table")
     parser.add_argument("--rows", type=int, help="at most so many rows of each table")
     options = parser.parse_args()
     tables = {title: load_table(load, options) for title, load in LOADERS.items()}
@@ -76,7 +78,7 @@ def load_table(load, options):
     if options.rows is not None:
         some = np.random.default_rng(0).permutation(len(X))[: options.rows]
         X, groups = X[some], groups[some]
-    return X, groups, table.n_clusters
+    return X, groups, options.clusters or table.n_clusters
 
 
 def compare(title, X, groups, k, n_seeds):

@@ -32,6 +32,7 @@ exclude_patterns = [
     "gallery/sg_execution_times.rst",
     "gallery/backreferences",
     "**/*.ipynb",
+    "background/_peers.md",  # included in compared.md
 ]
 templates_path = ["_templates"]
 # Single backquotes in docstrings name objects; those that are documented become links.
