@@ -10,7 +10,7 @@ from fairanchor import cluster
 
 SMALL = {
     "ConsensusClustering": {"n_runs": 20},
-    "DeepFairClustering": {"hidden_layer_sizes": (8,), "code_size": 4, "max_iter": 2},
+    "DeepFairClustering": {"hidden_layer_sizes": (16,), "code_size": 4, "max_iter": 8},
 }
 VARIANTS = {
     "BoundedFairAssignment": [{"objective": "kmedian"}, {"objective": "kcenter"}],

@@ -223,7 +223,7 @@ def test_a_child_that_is_forked_during_a_fit_fits_as_well():
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_joblib_gets_the_same_labels(backend):
-    names = ["framework", "fair k-means", "spectral"]
+    names = ["framework", "fair k-means", "FairSpectralClustering"]
     expected = [labels_of(name) for name in names]
     found = Parallel(n_jobs=2, backend=backend)(delayed(labels_of)(name) for name in names)
     for labels, other in zip(found, expected, strict=True):
