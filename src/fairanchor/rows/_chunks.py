@@ -245,25 +245,28 @@ class MemoryChunks(ChunkedRows):
 
 
 class StreamedRows(ChunkedRows):
-    """Chunks that ``load(number)`` reads for every pass: memory holds two of them."""
+    """Chunks that ``read()`` yields in every pass: memory holds two of them."""
 
-    def __init__(self, load: Callable[[int], Chunk], *parameters: Any) -> None:
+    def __init__(self, read: Callable[[], Iterator[Chunk]], *parameters: Any) -> None:
         super().__init__(*parameters)
-        self._load = load
+        self._read = read
+        self._without_copies: set[int] = set()
 
     def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
-        for chunk, call in zip(read_ahead(self._load, self.n_chunks), calls, strict=True):
+        for chunk, call in zip(read_ahead(self._read()), calls, strict=True):
+            if chunk.number in self._without_copies:  # no need to look again
+                chunk.__dict__["distinct"] = chunk.rows
             yield call(chunk)
+            if chunk.__dict__.get("distinct") is chunk.rows:
+                self._without_copies.add(chunk.number)
 
 
-def read_ahead(load: Callable[[int], Any], n: int) -> Iterator[Any]:
-    """Yield ``load(0) .. load(n - 1)``; the next one is read while one is worked on."""
+def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield the items; the next one is made while one is worked on."""
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(load, 0)
-        for number in range(n):
-            current = following.result()
-            if number + 1 < n:
-                following = pool.submit(load, number + 1)
+        following = pool.submit(next, items, None)
+        while (current := following.result()) is not None:
+            following = pool.submit(next, items, None)
             yield current
             del current
 

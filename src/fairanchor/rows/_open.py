@@ -1,12 +1,12 @@
 """From what users pass to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairanchor.groups._columns import text_names
 from fairanchor.rows._chunks import Chunk, StreamedRows, read_ahead
-from fairanchor.rows._raw_rows import OpenedRows, RawRows, Survey, merge_surveys
+from fairanchor.rows._raw_rows import OpenedRows, RawRows, merge_surveys
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,18 @@ class FileTable:
             opened.rows.parts = files.parts
             return opened
 
-        def read(number: int, missing: str = "own_group") -> tuple[int, RawRows]:
-            start = number * chunk_rows
-            return start, RawRows(*files.read(start, min(start + chunk_rows, self.n_rows), missing))
+        def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
+            for k, read in enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing)):
+                yield k, RawRows(*read)
 
-        def survey(number: int) -> Survey:
-            start, raw = read(number, missing)
-            return raw.survey(start)
+        def chunks() -> Iterator[Chunk]:
+            for k, raw in raw_chunks():
+                yield raw.coded(k, k * chunk_rows, names, scale, n_jobs, unit=unit)
 
-        def load(number: int) -> Chunk:
-            start, raw = read(number)
-            return raw.coded(number, start, names, scale, n_jobs, unit=unit)
-
-        surveys = read_ahead(survey, n_chunks)
+        surveys = (raw.survey(k * chunk_rows) for k, raw in read_ahead(raw_chunks(missing)))
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
         names = tuple(groups.names)
-        rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
+        rows = StreamedRows(chunks, n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
         return OpenedRows(rows, groups, scale)
 

@@ -49,13 +49,24 @@ class RawRows:
         """Codes and names of the groups; a single group without a column."""
         if not self.columns:
             return np.zeros(len(self.X), dtype=np.int64), ["all"]
-        return encode_names(as_table(self.columns), missing="own_group")
+        codes, names = _encoded(self.columns[0])
+        if len(self.columns) == 1:
+            return codes, names
+        joint = [(name,) for name in names]
+        for column in self.columns[1:]:
+            own, names = _encoded(column)
+            present, codes = np.unique(codes * len(names) + own, return_inverse=True)
+            joint = [
+                (*joint[cell // len(names)], names[cell % len(names)]) for cell in present.tolist()
+            ]
+        return codes, joint
 
     def survey(self, start: int) -> Survey:
         """Survey of these rows, of which ``start`` is the global number of the first."""
         codes, names = self._encoded()
-        _, first = np.unique(codes, return_index=True)
         sizes = np.bincount(codes, minlength=len(names))
+        first = np.empty(len(names), dtype=np.int64)
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last value written stays
         return Survey(largest_value(self.X), names, sizes, start + first)
 
     def coded(
@@ -75,7 +86,8 @@ class RawRows:
         codes, names = self._encoded()
         position = {name: code for code, name in enumerate(group_names)}
         codes = np.array([position[name] for name in names], dtype=np.int64)[codes]
-        X = self.X if scale == 1.0 else self.X * scale
+        # Unit rows and multiples are those of doubles, as in memory.
+        X = self.X if scale == 1.0 and not unit else self.X.astype(np.float64) * scale
         rows = MemoryRows(UnitTable(X) if unit else X, codes, len(group_names), n_jobs=n_jobs)
         return Chunk(number, start, rows, n_clusters)
 
@@ -103,6 +115,27 @@ def merge_surveys(
     order = np.argsort(groups.public_order)
     scale = scale_of_largest(max(survey.largest for survey in surveys))
     return groups, np.ascontiguousarray(sizes[:, order]), scale
+
+
+def _encoded(column: Any) -> tuple[np.ndarray, list]:
+    """Codes and sorted names of a sensitive column, from its distinct values."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # older versions of pyarrow
+        column = column.chunk(0)
+    n_values = len(column.dictionary)
+    indices = column.indices.fill_null(n_values).to_numpy()
+    counts = np.bincount(indices, minlength=n_values + 1)
+    present = np.flatnonzero(counts)
+    values = column.dictionary.take(pa.array(present, mask=present == n_values))
+    codes, names = encode_names(as_table([values]), missing="own_group")
+    place = np.zeros(n_values + 1, dtype=np.int64)
+    place[present] = codes
+    return place[indices], names
 
 
 def as_table(columns: list, names: Any = None) -> Any:
