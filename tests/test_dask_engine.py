@@ -401,7 +401,9 @@ def test_a_killed_driver_of_a_cluster_is_resumed(client, folder, expected, tmp_p
 
 def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):
     opened = (
-        FileTable(ds.dataset(folder), client=client).source("g").open(CHUNK_ROWS, "error", None, 3)
+        FileTable(ds.dataset(folder), client=client)
+        .source("g")
+        .open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
     )
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(RuntimeError, match=r"'test' failed: 1 worker\(s\) died.*memory"):

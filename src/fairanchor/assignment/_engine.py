@@ -159,6 +159,7 @@ def assign(
     sample: Any = None,
     min_size: float = 0.0,
     known: Swept | None = None,
+    temperature: float = np.inf,
 ) -> Assignment:
     """The cheapest labels under a constraint.
 
@@ -177,13 +178,17 @@ def assign(
         Least weight of a cluster, where the constraint is exact proportions.
     known : Swept, default=None
         A pass over the rows at these costs, near the start.
+    temperature : float
+        As in `solve_dual`.
 
     Returns
     -------
     assignment : Assignment
     """
     constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
-    dual = solve_dual(rows, costs, constraints, start=start, sample=sample, known=known)
+    dual = solve_dual(
+        rows, costs, constraints, start=start, sample=sample, known=known, temperature=temperature
+    )
     whole = not rows.is_weighted
     program: Program | None
     if constraint.targets is None:

@@ -349,7 +349,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         n_clusters = self.n_clusters or 1
         plan = plan_anchors(self.anchors, self.n_anchors, training.groups, n_clusters, few=few)
         drawn = training.draw(n_clusters, plan.rows_to_draw(training.rows.group_sizes))
-        anchors = select_anchors(plan, training.rows, training.distinct, drawn, seed)
+        counted = training.distinct
+        if training.in_chunks:
+            counted = training.samples(n_clusters, drawn)[-1]
+        anchors = select_anchors(plan, training.rows, counted, drawn, seed)
 
         # 2. Anchor clustering: any clusterer, and it only ever sees the anchors.
         clusterer = check_clusterer(self.clusterer)
@@ -433,7 +436,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         n_clusters = int(anchor_labels.max()) + 1
         rows = training.distinct
         costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
-        known, mass, total = unconstrained(rows, costs)
+        counted = training.samples(n_clusters, drawn)[-1] if training.in_chunks else rows
+        known, mass, total = unconstrained(counted, costs)
+        known = (rows, costs) if training.in_chunks else known
         summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
         constraint = self._constraint(training, summary)
         if constraint.is_population:
@@ -518,6 +523,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             centers = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], middles)
             # Squares around points that are near, less the little that the means take of them.
             cost = squares[0] - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
+            self.n_passes_ = rows.n_passes
         else:
             centers = means_of(rows, labels, middles)
             cost = cost_of(rows, labels, centers)

@@ -194,10 +194,11 @@ class CollectionSource:
         missing: str,
         n_jobs: int | None,
         n_clusters: int,
+        sample_rows: Callable[[int], int],
         *,
         unit: bool = False,
     ) -> OpenedRows:
-        """Read all rows once; see `FileTable.open`."""
+        """Read all rows once; see `FileTable.open`. The sample is drawn when it is needed."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
         opened = open_raw(
