@@ -151,7 +151,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         With ``attributes="separate"``, by the name of the column (or its number): its groups,
         rows in each cell, and rows by which its worst cell misses its bounds.
     anchors_, anchor_masses_, anchor_labels_ : ndarrays
-        The anchors, the weight that each represents, their clusters.
+        The anchors, the weight that each represents, their clusters. Weights (and cluster sizes
+        that no constraint sets) are estimates from a sample if there are more than 2**20 rows.
     anchor_indices_ : ndarray of shape (n_anchors,)
         Rows chosen as anchors; only if anchors are rows.
     clusterer_ : estimator or None
@@ -177,6 +178,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Largest error of a cell's soft mass, in samples, and the graph's duality gap.
     history_ : list of dict
         One record per iteration of the reconstruction graph's solver.
+    n_passes_ : int
+        Number of passes over all rows, if there are more than 2**20; `write_labels` and
+        `iter_labels` take one more. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int

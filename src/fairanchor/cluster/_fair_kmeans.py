@@ -122,9 +122,10 @@ default="population"
         What `predict` does with a group that `fit` has not seen: raise an error, or use the
         population's average prices.
     max_passes : int, default=None
-        Number of passes over more than 2**20 rows, at least 4: one that draws a sample, one for
-        each iteration on all rows, one for the final labels and one that writes them. More are
-        taken only where the labels cannot be proved right otherwise. None: until convergence.
+        Number of passes over more than 2**20 rows for each start, at least 4: one that draws a
+        sample, one for each iteration on all rows, one for the final labels and one that writes
+        them. More are taken only where the labels cannot be proved right otherwise. None: until
+        convergence.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -171,7 +172,7 @@ default="population"
         Whether these ended because the cost fell no further.
     n_passes_ : int
         Number of passes over all rows, if there are more than 2**20; `write_labels` and
-        `iter_labels` take one more.
+        `iter_labels` take one more. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int

@@ -192,7 +192,7 @@ class FairLloyd:
         gaps = typical_gaps(sample, CenterCosts(centers))
         best: Any = None
         path: list[float] = []
-        n_moves, converged = 0, False
+        n_moves, converged, n_before = 0, False, rows.n_passes
         differs: Any = 0.0  # the multipliers of all rows from those of the sample
         temperature, known = np.inf, None
         while True:
@@ -210,8 +210,10 @@ class FairLloyd:
             means = self._projected(_means_in_chunks(step, centers, sample))
             sizes = step.mass.sum(axis=1)
             converged = converged or has_converged(sizes, means - centers, cost, self.tol)
-            # After this pass there are the last sweep and the one that writes labels.
-            is_last = self.max_passes is not None and rows.n_passes + 2 >= self.max_passes
+            # Besides, one pass draws the sample, one is the last sweep, one writes labels. How
+            # many there were before can depend on where the rows are.
+            n_passes = rows.n_passes - n_before + 3
+            is_last = self.max_passes is not None and n_passes >= self.max_passes
             can_move = n_moves < self.max_iter
             if converged or is_last or not can_move:
                 break
