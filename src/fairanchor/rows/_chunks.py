@@ -225,7 +225,10 @@ class ChunkedRows:
         drawn, candidates = self.drawn, wanted + 8.0 * np.sqrt(wanted) + 8.0
         while drawn is None or (drawn.rows.group_sizes < wanted).any():
             shares = np.minimum(candidates / self.group_sizes, 1.0)
-            parts = self.each("sample", partial(_rows_with_small_hashes, shares))
+            self.n_passes += 1
+            # Not in checkpoints: whether this pass is needed depends on where the rows are.
+            call = partial(_rows_with_small_hashes, shares)
+            parts = list(self.run("sample", [call] * self.n_chunks))
             numbers, X, codes = zip(*parts, strict=True)
             rows = MemoryRows(
                 _in_doubles(stacked(X)), np.concatenate(codes), self.n_groups, n_jobs=self.n_jobs
