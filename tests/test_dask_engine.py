@@ -34,6 +34,7 @@ from fairanchor import (
     ReconstructionGraph,
     SociallyFairKMeans,
 )
+from fairanchor.assignment import _sweep, _transport
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import _chunks, _dask
@@ -207,6 +208,21 @@ def test_other_models_give_the_labels_of_memory(name, client, dataset, frame):
     assert_same_model(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["default", "fdas", "FairKMeans", "few passes"])
+def test_bands_above_the_budget_give_the_labels_of_memory(
+    name, client, dataset, frame, monkeypatch
+):
+    monkeypatch.setattr(_sweep, "MOST_ENTRIES", 200)
+    monkeypatch.setattr(_transport, "FEW_ENTRIES", 0)
+    few = FairKMeans(3, tol=0.0, max_passes=4, random_state=0)
+    model = OTHER_MODELS.get(name, few)
+    expected = clone(model).fit(frame[["x", "y", "z"]], sensitive_features=frame["g"])
+    for table in (FileTable(dataset, client=client), dataset):
+        found = clone(model).fit(table, sensitive_features="g")
+        assert_same_model(found, expected)
+
+
 def test_a_data_frame_gives_the_labels_of_memory(client, frame, expected, tmp_path):
     """One of its partitions is empty, one has a single row, one has categories for groups."""
     parts = parts_of(frame)
@@ -298,23 +314,20 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
 def test_a_worker_killed_within_a_pass_changes_no_label(
     client, dataset, expected, tmp_path, monkeypatch
 ):
-    """It dies at the second chunk of the second sum, when it holds chunks and results."""
+    """It dies at the fourth chunk of a sum, when it holds chunks and results."""
     scale(client, 2)
-    marks = [str(tmp_path / name) for name in ("first", "killed")]
+    mark = str(tmp_path / "killed")
 
     def kill_once(kernel, chunk):
-        if chunk.number == 1:
-            if os.path.exists(marks[0]) and not os.path.exists(marks[1]):
-                with open(marks[1], "w") as file:
-                    file.write(str(os.getpid()))
-                os.kill(os.getpid(), signal.SIGKILL)
-            with open(marks[0], "w"):
-                pass
+        if chunk.number == 3 and not os.path.exists(mark):
+            with open(mark, "w") as file:
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
         return chunk.distinct.sum(kernel)
 
     monkeypatch.setattr(_chunks, "_sum_of_chunk", kill_once)
     found = clone(MODEL).fit(FileTable(dataset, client=client), sensitive_features="g")
-    with open(marks[1]) as file:
+    with open(mark) as file:
         killed = int(file.read())
     assert killed != os.getpid()
     alive = client.run(os.getpid).values()
@@ -401,7 +414,9 @@ def test_a_killed_driver_of_a_cluster_is_resumed(client, folder, expected, tmp_p
 
 def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):
     opened = (
-        FileTable(ds.dataset(folder), client=client).source("g").open(CHUNK_ROWS, "error", None, 3)
+        FileTable(ds.dataset(folder), client=client)
+        .source("g")
+        .open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
     )
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(RuntimeError, match=r"'test' failed: 1 worker\(s\) died.*memory"):

@@ -20,6 +20,7 @@ from fairanchor._kernels import _dual as kernels
 from fairanchor._utils._sampling import spread_sample_by_weight
 from fairanchor.assignment._sweep import Costs, Swept, sweep
 from fairanchor.constraints._bounds import CellConstraints
+from fairanchor.rows import ChunkedRows
 
 # Temperatures relative to the difference between a row's two best costs: the first to the mean,
 # so that prices can go as far as outliers ask for, the last to the median row's.
@@ -33,12 +34,16 @@ REACH, WIDENING = 8.0, 4.0
 WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first, and next, where these are at least so many per cell.
 START_ROWS, SECOND_ROWS, ROWS_PER_CELL = 2_000, 40_000, 200
-MAX_STEPS, MAX_SWEEPS = 30, 12
+MAX_STEPS, MAX_SWEEPS, MOST_THINNED = 30, 12, 4
 # A band with more candidates is not widened; the search continues with a new sweep. So many of a
 # row; for bands of all rows, at least and at most.
 CANDIDATES, SMALL_BAND, LARGE_BAND = 8, 2**19, 2**22
 # Of the weight of a cell, and of a row: by how much bounds may be missed in the end, and before.
 OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
+# The same of rows in chunks, where a step takes less time than what is missed takes afterwards.
+OF_A_CELL_IN_CHUNKS = 2e-5
+# By how much the band of a pass may be narrower than the thinned one before it.
+NARROWING = 16.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ def solve_dual(
     gaps: Any = None,
     rough: bool = False,
     known: Swept | None = None,
+    temperature: float = np.inf,
+    thinned: bool = False,
 ) -> Dual:
     """Multipliers for rows in memory or in chunks.
 
@@ -104,6 +111,11 @@ def solve_dual(
         Whether a higher temperature will do, as for steps that others follow.
     known : Swept, default=None
         A pass over the rows at these costs, near the start.
+    temperature : float
+        At most the first one: `small_temperature` of a pass at similar costs and prices.
+    thinned : bool
+        Whether the last band of rows in chunks may be thinned: the multipliers are needed, not the
+        rows.
 
     Returns
     -------
@@ -125,7 +137,19 @@ def solve_dual(
             first = second
         else:
             start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
-    return _Search(rows, costs, constraints, sums, rough=rough).follow(start, first, last, known)
+    if temperature < first:
+        first, last = temperature, min(last, temperature / COOLING)
+    search = _Search(rows, costs, constraints, sums, rough=rough, thinned=thinned)
+    # What a sample found is far away compared with the bands that many rows need.
+    is_far = search.in_chunks and temperature == np.inf
+    return search.follow(start, first, last, known, widening=WIDENING if is_far else 1.0)
+
+
+def small_temperature(swept: Swept, prices: np.ndarray) -> float:
+    """First temperature whose band need not be thinned, if the prices are that exact."""
+    if not swept.thinned:
+        return np.inf
+    return max(swept.width_of_a_small_band(prices), swept.widths.min() / NARROWING) / WIDTH
 
 
 def typical_gaps(rows: Any, costs: Costs) -> tuple[float, float]:
@@ -211,11 +235,15 @@ class _Search:
         sums: str | None = None,
         *,
         rough: bool = True,
+        thinned: bool = True,
     ) -> None:
         self.rows, self.costs, self.constraints, self.sums = rows, costs, constraints, sums
-        self.bounds = constraints.for_kernels
+        self.bounds, self.thinned = constraints.for_kernels, thinned
+        self.in_chunks = isinstance(rows, ChunkedRows)
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
         of_a_cell = OF_A_CELL_BEFORE if rough else OF_A_CELL
+        if self.in_chunks:
+            of_a_cell = OF_A_CELL_IN_CHUNKS
         self.most_entries = min(max(CANDIDATES * rows.n_rows, SMALL_BAND), LARGE_BAND)
         self.tolerance = np.maximum(of_a_cell * cells, OF_A_ROW * rows.total / rows.n_rows)
 
@@ -230,10 +258,16 @@ class _Search:
             temperature = max(temperature / COOLING, last)
 
     def follow(
-        self, multipliers: np.ndarray, first: float, last: float, known: Swept | None = None
+        self,
+        multipliers: np.ndarray,
+        first: float,
+        last: float,
+        known: Swept | None = None,
+        *,
+        widening: float = 1.0,
     ) -> Dual:
         """`Dual` from a start that is near."""
-        temperature, reach, n_sweeps = first, REACH * first, 0
+        temperature, reach, n_sweeps, n_thinned = first, widening * REACH * first, 0, 0
         negligible = kernels.NEGLIGIBLE * temperature
         prices = self.constraints.prices(multipliers)
         if known is not None and known.reaches(prices, negligible):
@@ -252,13 +286,22 @@ class _Search:
                 if n_sweeps % 3 == 0:
                     temperature *= COOLING
                 search = _Band(self, search.multipliers, kernels.NEGLIGIBLE * temperature + reach)
+            elif temperature <= last and search.swept.thinned and not self.thinned:
+                # The prices are good enough for a band that has all of its rows.
+                n_thinned += 1
+                prices = self.constraints.prices(search.multipliers)
+                temperature = min(small_temperature(search.swept, prices), temperature / COOLING)
+                last, reach = temperature / COOLING, REACH * temperature
+                width = kernels.NEGLIGIBLE * temperature + reach
+                # Where many rows are tied, no band is small.
+                search = _Band(self, search.multipliers, width, thin=n_thinned < MOST_THINNED)
             elif temperature <= last:
                 return search.dual(temperature)
             else:
                 temperature = max(temperature / COOLING, last)
                 reach = REACH * temperature
                 width = kernels.NEGLIGIBLE * temperature + reach
-                if width < search.width / (2.0 * COOLING):
+                if width < search.width / (2.0 * COOLING) and not self.in_chunks:
                     search = _Band(self, search.multipliers, width)
                 else:
                     reach = search.width - kernels.NEGLIGIBLE * temperature
@@ -273,11 +316,13 @@ class _Band:
         multipliers: np.ndarray,
         width: float,
         known: Swept | None = None,
+        *,
+        thin: bool = True,
     ) -> None:
         self.search, self.multipliers, self.width = search, multipliers.copy(), width
         if known is None:
             prices = search.constraints.prices(multipliers)
-            known = sweep(search.rows, search.costs, prices, width, sums=search.sums)
+            known = sweep(search.rows, search.costs, prices, width, sums=search.sums, thin=thin)
         self.swept, self.reference = known, known.prices
         self.mass = np.empty(self.reference.shape)
         self.shares = np.empty(len(self.swept.band.costs))

@@ -25,7 +25,6 @@ from fairanchor.assignment._sweep import Costs, KnownCosts, SweepTask, Swept, sw
 from fairanchor.assignment._transport import Transported, transport
 from fairanchor.constraints._bounds import CellConstraints
 from fairanchor.constraints._constraint import Constraint
-from fairanchor.rows import ChunkedRows
 
 
 @dataclass(frozen=True)
@@ -130,23 +129,22 @@ def unconstrained(rows: Any, costs: Costs) -> tuple[tuple, np.ndarray, float]:
 
     Parameters
     ----------
-    rows : MemoryRows or ChunkedRows
+    rows : MemoryRows
     costs : object
         As in `assign`.
 
     Returns
     -------
     known : tuple
-        Rows and costs for what follows: computed once, where rows are in memory.
+        Rows and costs for what follows, computed once.
     mass : ndarray of shape (n_clusters, n_groups)
         Weight of each group's rows by their cheapest cluster.
     cost : float
         Weighted sum of these costs.
     """
-    if not isinstance(rows, ChunkedRows):
-        rows, costs = with_known_costs(rows, costs)
+    rows, costs = with_known_costs(rows, costs)
     nothing = np.zeros((costs.n_clusters, rows.n_groups))
-    swept = sweep(rows, costs, nothing, 0.0, title="costs")
+    swept = sweep(rows, costs, nothing, 0.0)
     return (rows, costs), swept.mass(nothing), swept.value(nothing)
 
 
@@ -159,6 +157,7 @@ def assign(
     sample: Any = None,
     min_size: float = 0.0,
     known: Swept | None = None,
+    temperature: float = np.inf,
 ) -> Assignment:
     """The cheapest labels under a constraint.
 
@@ -177,13 +176,17 @@ def assign(
         Least weight of a cluster, where the constraint is exact proportions.
     known : Swept, default=None
         A pass over the rows at these costs, near the start.
+    temperature : float
+        As in `solve_dual`.
 
     Returns
     -------
     assignment : Assignment
     """
     constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
-    dual = solve_dual(rows, costs, constraints, start=start, sample=sample, known=known)
+    dual = solve_dual(
+        rows, costs, constraints, start=start, sample=sample, known=known, temperature=temperature
+    )
     whole = not rows.is_weighted
     program: Program | None
     if constraint.targets is None:

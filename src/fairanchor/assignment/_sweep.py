@@ -6,7 +6,9 @@ width, clear rows stay where they are. All others are in the band, with the clus
 be in and the costs of these, so that what follows needs no other row.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +22,8 @@ from fairanchor.rows._sums import label_sums
 COSTS_AT_A_TIME = 2**18
 # Label of a row that adds to no sum.
 NOT_CLEAR = -1
+# Candidates in the band of rows in chunks: a band with more is thinned.
+MOST_ENTRIES = 2**22
 
 
 class Costs(Protocol):
@@ -74,6 +78,9 @@ class Swept:
     widths : ndarray of shape (n_groups,)
     sums : ndarray of shape (n_clusters, n_features), or None
         Of the rows that were asked for.
+    thinned : bool
+        Whether the band has some of its rows only, with the weights of all: enough to find prices,
+        not to label rows.
     """
 
     labels: np.ndarray | None
@@ -85,10 +92,40 @@ class Swept:
     prices: np.ndarray
     widths: np.ndarray
     sums: np.ndarray | None = None
+    thinned: bool = False
 
     def reaches(self, prices: np.ndarray, widths: np.ndarray | float) -> bool:
         """Whether rows that are clear here are clear at these prices and widths, too."""
-        return bool((np.ptp(prices - self.prices, axis=0) + widths <= self.widths).all())
+        is_within = np.ptp(prices - self.prices, axis=0) + widths <= self.widths
+        return not self.thinned and bool(is_within.all())
+
+    def width_of_a_small_band(self, prices: np.ndarray) -> float:
+        """Width at which a band around other prices has half of `MOST_ENTRIES`, by estimate."""
+        counts = np.diff(self.band.first)
+        entries, least = self.cheapest(prices)
+        regrets = self.priced(prices) - np.repeat(least, counts)
+        is_other = np.ones(len(regrets), dtype=bool)
+        is_other[entries] = False
+        regrets, weights = regrets[is_other], np.repeat(self.band.weights, counts)[is_other]
+        order = np.argsort(regrets)
+        # Every row in the band has its cheapest cluster there, besides the others.
+        until = 2.0 * np.cumsum(weights[order])
+        place = int(np.searchsorted(until, MOST_ENTRIES / 2))
+        return float(regrets[order[min(place, len(order) - 1)]])
+
+    def every(self, step: int) -> "Swept":
+        """The same pass with every so manieth row of the band only; weights are not changed."""
+        chosen = np.arange(0, len(self.rows), step)
+        band, counts = self.band, np.diff(self.band.first)
+        is_kept = np.zeros(len(counts), dtype=bool)
+        is_kept[chosen] = True
+        entries = np.repeat(is_kept, counts)
+        first = np.concatenate([[0], np.cumsum(counts[chosen])])
+        thin = Band(
+            first, band.clusters[entries], band.costs[entries], band.group_codes[chosen],
+            band.weights[chosen],
+        )  # fmt: skip
+        return replace(self, rows=self.rows[chosen], band=thin)
 
     def narrowed(self, prices: np.ndarray, widths: np.ndarray) -> tuple["Swept", np.ndarray]:
         """What a pass at other prices and widths within reach would find, without a pass.
@@ -160,6 +197,7 @@ def sweep(
     widths: np.ndarray | float,
     *,
     sums: str | None = None,
+    thin: bool = False,
     title: str = "sweep",
 ) -> Swept:
     """Sort rows into clear ones and the band.
@@ -174,6 +212,8 @@ def sweep(
     widths : ndarray of shape (n_groups,)
     sums : {None, "clear", "all"}
         Whether to sum the clear rows of each cluster, or all rows at their cheapest cluster.
+    thin : bool
+        Whether a band of more than `MOST_ENTRIES` candidates of rows in chunks is thinned.
     title : str
         Names the pass where passes are reported.
 
@@ -184,8 +224,12 @@ def sweep(
     task = SweepTask(costs, prices, np.zeros(rows.n_groups) + widths, sums)
     if not isinstance(rows, ChunkedRows):
         return task(rows)
-    clear, cost, numbers, band, chunks, summed = rows.each(title, _OfChunk(task), combine=_joined)
-    return Swept(None, clear, cost, numbers, Band(*band), chunks, prices, task.widths, summed)
+    clear, cost, numbers, band, chunks, summed, thinned = rows.each(
+        title, _OfChunk(task), combine=partial(_joined, MOST_ENTRIES if thin else np.inf)
+    )
+    return Swept(
+        None, clear, cost, numbers, Band(*band), chunks, prices, task.widths, summed, thinned
+    )
 
 
 @dataclass(frozen=True)
@@ -276,20 +320,52 @@ class SweepTask:
         return cost
 
 
-def _joined(parts: list[Swept]) -> tuple:
-    """What all chunks found together, in plain arrays: one band of all bands."""
-    bands = [part.band for part in parts]
+def _joined(most_entries: float, parts: Iterable[Swept]) -> tuple:
+    """What all chunks found together, in plain arrays: one band of all bands.
+
+    A band that becomes too large is thinned: every second row of it goes, wherever it is stored.
+    """
+    kept: list[Swept] = []
+    total: list = []
+    step, n_entries = 1, 0
+    for part in parts:
+        entries, _ = part.cheapest(part.prices)
+        mass, cost = np.zeros(part.clear.shape), part.band.weights @ part.band.costs[entries]
+        np.add.at(mass, (part.band.clusters[entries], part.band.group_codes), part.band.weights)
+        own = [part.clear, part.clear_cost, mass, cost, 0.0 if part.sums is None else part.sums]
+        total = [a + b for a, b in zip(total, own, strict=True)] if total else own
+        kept.append(part.every(step) if step > 1 else part)
+        n_entries += len(kept[-1].band.costs)
+        while n_entries > most_entries and any(len(part.rows) > 1 for part in kept):
+            step *= 2
+            kept = [part.every(2) for part in kept]
+            n_entries = sum(len(part.band.costs) for part in kept)
+    clear, clear_cost, mass, cost, sums = total
+    bands = [part.band for part in kept]
     counts = np.concatenate([np.diff(band.first) for band in bands])
-    edges = np.cumsum([0, *(len(part.rows) for part in parts)])
-    band = [np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]]
-    return (
-        sum(part.clear for part in parts),
-        sum(part.clear_cost for part in parts),
-        np.concatenate([part.rows for part in parts]),
-        [np.concatenate([[0], np.cumsum(counts)]), *band],
-        edges,
-        None if parts[0].sums is None else sum(part.sums for part in parts),
-    )
+    edges = np.cumsum([0, *(len(part.rows) for part in kept)])
+    first = np.concatenate([[0], np.cumsum(counts)])
+    band = Band(first, *(np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]))
+    if step > 1:
+        band, clear, clear_cost = _weighted_as(mass, cost, kept[0], band, clear, clear_cost)
+    numbers = np.concatenate([part.rows for part in kept])
+    sums = None if kept[0].sums is None else sums
+    return clear, clear_cost, numbers, list(band), edges, sums, step > 1
+
+
+def _weighted_as(
+    mass: np.ndarray, cost: float, like: Swept, band: Band, clear: np.ndarray, clear_cost: float
+) -> tuple[Band, np.ndarray, float]:
+    """A thinned band with the weight of all rows at the prices of the pass, cell by cell."""
+    swept = replace(like, band=band, clear=np.zeros(mass.shape))
+    entries, _ = swept.cheapest(like.prices)
+    cells = band.clusters[entries], band.group_codes
+    found = swept.mass(like.prices)
+    ratio = np.divide(mass, found, out=np.zeros(mass.shape), where=found > 0)
+    band = band._replace(weights=band.weights * ratio[cells])
+    # Cells without any row, and what the others cost more or less than all.
+    clear = clear + np.where(found > 0, 0.0, mass)
+    return band, clear, clear_cost + cost - float(band.weights @ band.costs[entries])
 
 
 def first_least(values: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -632,9 +632,7 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
         ]
         statistics = (result_of(future, "statistics") for future in futures)
     else:
-        statistics = read_ahead(
-            lambda number: statistics_of_span(impute, files, *spans[number]), len(spans)
-        )
+        statistics = read_ahead(statistics_of_span(impute, files, *span) for span in spans)
     preprocessing = Preprocessing.of_statistics(
         statistics, roles.features, roles.sensitive, impute=impute
     )

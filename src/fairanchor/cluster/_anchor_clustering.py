@@ -151,7 +151,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         With ``attributes="separate"``, by the name of the column (or its number): its groups,
         rows in each cell, and rows by which its worst cell misses its bounds.
     anchors_, anchor_masses_, anchor_labels_ : ndarrays
-        The anchors, the weight that each represents, their clusters.
+        The anchors, the weight that each represents, their clusters. Weights (and cluster sizes
+        that no constraint sets) are estimates from a sample if there are more than 2**20 rows.
     anchor_indices_ : ndarray of shape (n_anchors,)
         Rows chosen as anchors; only if anchors are rows.
     clusterer_ : estimator or None
@@ -177,6 +178,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Largest error of a cell's soft mass, in samples, and the graph's duality gap.
     history_ : list of dict
         One record per iteration of the reconstruction graph's solver.
+    n_passes_ : int
+        Number of passes over all rows, if there are more than 2**20; `write_labels` and
+        `iter_labels` take one more. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int
@@ -349,7 +353,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         n_clusters = self.n_clusters or 1
         plan = plan_anchors(self.anchors, self.n_anchors, training.groups, n_clusters, few=few)
         drawn = training.draw(n_clusters, plan.rows_to_draw(training.rows.group_sizes))
-        anchors = select_anchors(plan, training.rows, training.distinct, drawn, seed)
+        counted = training.distinct
+        if training.in_chunks:
+            counted = training.samples(n_clusters, drawn)[-1]
+        anchors = select_anchors(plan, training.rows, counted, drawn, seed)
 
         # 2. Anchor clustering: any clusterer, and it only ever sees the anchors.
         clusterer = check_clusterer(self.clusterer)
@@ -433,7 +440,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         n_clusters = int(anchor_labels.max()) + 1
         rows = training.distinct
         costs = LocalCosts(anchors.points, anchor_labels, n_clusters, graph.n_neighbors)
-        known, mass, total = unconstrained(rows, costs)
+        counted = training.samples(n_clusters, drawn)[-1] if training.in_chunks else rows
+        known, mass, total = unconstrained(counted, costs)
+        known = (rows, costs) if training.in_chunks else known
         summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
         constraint = self._constraint(training, summary)
         if constraint.is_population:
@@ -518,6 +527,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             centers = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], middles)
             # Squares around points that are near, less the little that the means take of them.
             cost = squares[0] - float(sizes @ ((centers - middles) ** 2).sum(axis=1))
+            self.n_passes_ = rows.n_passes
         else:
             centers = means_of(rows, labels, middles)
             cost = cost_of(rows, labels, centers)

@@ -121,6 +121,11 @@ default="population"
     unknown_groups : {"error", "blind"}, default="error"
         What `predict` does with a group that `fit` has not seen: raise an error, or use the
         population's average prices.
+    max_passes : int, default=None
+        Number of passes over more than 2**20 rows for each start, at least 4: one that draws a
+        sample, one for each iteration on all rows, one for the final labels and one that writes
+        them. More are taken only where the labels cannot be proved right otherwise. None: until
+        convergence.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -165,6 +170,9 @@ default="population"
         Number of iterations on all rows.
     converged_ : bool
         Whether these ended because the cost fell no further.
+    n_passes_ : int
+        Number of passes over all rows, if there are more than 2**20; `write_labels` and
+        `iter_labels` take one more. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int
@@ -200,6 +208,7 @@ default="population"
         "min_cluster_size": [Interval(Real, 0, None, closed="left"), None],
         "missing_groups": [StrOptions({"error", "own_group"})],
         "unknown_groups": [StrOptions({"error", "blind"})],
+        "max_passes": [Interval(Integral, 4, None, closed="left"), None],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -219,6 +228,7 @@ default="population"
         min_cluster_size: float | None = None,
         missing_groups: str = "error",
         unknown_groups: str = "error",
+        max_passes: int | None = None,
         n_jobs: int | None = None,
         random_state: Seed | None = None,
     ) -> None:
@@ -234,6 +244,7 @@ default="population"
         self.min_cluster_size = min_cluster_size
         self.missing_groups = missing_groups
         self.unknown_groups = unknown_groups
+        self.max_passes = max_passes
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -328,7 +339,9 @@ default="population"
             self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
         )  # fmt: skip
         least = 0.0 if training.rows.is_weighted else 1.0
-        lloyd = FairLloyd(constraint, self.max_iter, self.tol, least, self._has_unit_rows)
+        lloyd = FairLloyd(
+            constraint, self.max_iter, self.tol, least, self._has_unit_rows, self.max_passes
+        )
         best, is_warm = self._best_fit(training, lloyd), False
         if before is not None:
             # The labels of a tighter constraint satisfy this one too.
@@ -338,10 +351,13 @@ default="population"
                 best, is_warm = better, True
         labels, cost = self._labels(training, best, constraint)
         if not best.converged:
+            limit = f"max_iter={self.max_iter} iterations"
+            if best.n_iter < self.max_iter:
+                limit = f"max_passes={self.max_passes} passes"
             warnings.warn(
-                f"FairKMeans did not converge in max_iter={self.max_iter} iterations: the last one "
-                f"lowered the cost by more than tol={self.tol} of it. The labels are fair, but "
-                "their cost can be lower: increase max_iter.",
+                f"FairKMeans did not converge in {limit}: the last one lowered the cost by more "
+                f"than tol={self.tol} of it. The labels are fair, but their cost can be lower: "
+                f"increase {limit.partition('=')[0]}.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )

@@ -14,9 +14,9 @@ from scipy.sparse import issparse
 
 from fairanchor._kernels import _centers as kernels
 from fairanchor._utils._cached import cached_property
-from fairanchor.assignment._dual import Dual, solve_dual, typical_gaps
+from fairanchor.assignment._dual import Dual, small_temperature, solve_dual, typical_gaps
 from fairanchor.assignment._engine import Assignment, assign
-from fairanchor.assignment._sweep import Swept
+from fairanchor.assignment._sweep import Swept, cheapest_clusters
 from fairanchor.constraints import Constraint
 from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._memory import added
@@ -133,6 +133,8 @@ class FairLloyd:
         Least weight of a cluster, where clusters mirror the population.
     spherical : bool
         Whether centres have unit length, as the rows do.
+    max_passes : int or None
+        Passes over rows in chunks, that which writes labels included.
     """
 
     constraint: Constraint
@@ -140,6 +142,7 @@ class FairLloyd:
     tol: float
     min_size: float
     spherical: bool = False
+    max_passes: int | None = None
 
     def converge(self, sample: Any, at: Start, max_iter: int | None = None) -> Start:
         """Centres after the steps on a sample, until they converge or ``max_iter`` times."""
@@ -156,11 +159,13 @@ class FairLloyd:
         sample : MemoryRows, default=None
             A weighted sample of rows in chunks.
         """
-        best, path, n_iter, converged = self._iterate(rows, at, sample)
+        if isinstance(rows, ChunkedRows):
+            return self._follow_in_chunks(rows, at, sample)
+        best, path, n_iter, converged = self._iterate(rows, at)
         centers = best.centers
-        found = self._assign(rows, centers, best.multipliers, sample, best.swept)
+        found = self._assign(rows, centers, best.multipliers, known=best.swept)
         del best
-        while not (isinstance(rows, ChunkedRows) or n_iter >= self.max_iter):
+        while n_iter < self.max_iter:
             # Whole rows can leave the means elsewhere, which shows on small tables.
             labels, split = found.transported.memory_labels()
             means = self._projected(means_of(rows, labels, centers, split))
@@ -177,15 +182,70 @@ class FairLloyd:
                 break
         return LloydResult(centers, found, max(n_iter, 1), converged, path)
 
-    def _iterate(
-        self, rows: Any, at: Start, sample: Any = None
-    ) -> tuple[Start, list[float], int, bool]:
+    def _follow_in_chunks(self, rows: ChunkedRows, at: Start, sample: Any) -> LloydResult:
+        """`follow` in few passes: the sample predicts how the multipliers change with the centres.
+
+        The last centres are those of a step, if its band has all rows near a tie, which saves a
+        pass, and the means that follow from it otherwise.
+        """
+        centers, multipliers = at.centers, at.multipliers
+        gaps = typical_gaps(sample, CenterCosts(centers))
+        best: Any = None
+        path: list[float] = []
+        n_moves, converged, n_before = 0, False, rows.n_passes
+        differs: Any = 0.0  # the multipliers of all rows from those of the sample
+        temperature, known = np.inf, None
+        while True:
+            near = self._dual(sample, centers, multipliers, gaps)
+            start = self._shifted(rows, near.multipliers, differs, len(centers))
+            step = self._dual(rows, centers, start, gaps, sample, temperature)
+            differs = step.multipliers - near.multipliers
+            multipliers, cost = near.multipliers, max(step.bound, 0.0)
+            temperature = min(temperature, small_temperature(step.swept, step.prices))
+            is_lower = best is None or cost < best.cost
+            converged = best is not None and cost >= best.cost * (1.0 - self.tol)
+            if is_lower:
+                best = Start(centers, cost, step.multipliers, step.swept)
+                path.append(cost)
+            means = self._projected(_means_in_chunks(step, centers, sample))
+            sizes = step.mass.sum(axis=1)
+            converged = converged or has_converged(sizes, means - centers, cost, self.tol)
+            # Besides, one pass draws the sample, one is the last sweep, one writes labels. How
+            # many there were before can depend on where the rows are.
+            n_passes = rows.n_passes - n_before + 3
+            is_last = self.max_passes is not None and n_passes >= self.max_passes
+            can_move = n_moves < self.max_iter
+            if converged or is_last or not can_move:
+                break
+            n_moves += 1
+            centers, best = means, replace(best, swept=None)  # two bands are too much memory
+            del step
+        moves = is_lower and can_move and (step.swept.thinned or not converged)
+        if moves:
+            centers, n_moves = means, n_moves + 1
+            near = self._dual(sample, centers, multipliers, gaps)
+            multipliers = self._shifted(rows, near.multipliers, differs, len(centers))
+        else:
+            centers, multipliers, known = best.centers, best.multipliers, best.swept
+        del best, step
+        found = self._assign(rows, centers, multipliers, sample, known, temperature)
+        if moves and found.lp_value < path[-1]:
+            path.append(found.lp_value)
+        return LloydResult(centers, found, max(n_moves, 1), converged, path)
+
+    def _shifted(self, rows: Any, multipliers: np.ndarray, by: Any, n_clusters: int) -> np.ndarray:
+        """Multipliers of a sample as those of all rows; of inequalities they are not negative."""
+        is_equal = self.constraint.cells(rows.group_sizes, n_clusters).is_equal
+        shifted = multipliers + by
+        return np.where(is_equal, shifted, np.maximum(shifted, 0.0))
+
+    def _iterate(self, rows: Any, at: Start) -> tuple[Start, list[float], int, bool]:
         """Steps with shared rows: best centres, costs, number of moves, whether it converged."""
         centers, multipliers = at.centers, at.multipliers
-        gaps = typical_gaps(rows if sample is None else sample, CenterCosts(centers))
+        gaps = typical_gaps(rows, CenterCosts(centers))
         best, path, n_moves, converged = None, [], 0, False
         while True:
-            step = self._dual(rows, centers, multipliers, sample, gaps)
+            step = self._dual(rows, centers, multipliers, gaps)
             cost = max(step.bound, 0.0)
             converged = best is not None and cost >= best.cost * (1.0 - self.tol)
             if best is None or cost < best.cost:
@@ -211,20 +271,16 @@ class FairLloyd:
         rows: Any,
         centers: np.ndarray,
         multipliers: np.ndarray | None,
-        sample: Any,
         gaps: tuple[float, float],
+        sample: Any = None,
+        temperature: float = np.inf,
     ) -> Dual:
-        costs = CenterCosts(centers)
-        options: dict[str, Any] = {"gaps": gaps, "rough": True}
-        if sample is None:
-            constraints = self.constraint.cells(rows.group_sizes, len(centers))
-            return solve_dual(rows, costs, constraints, start=multipliers, sums="clear", **options)
-        of_sample = self.constraint.cells(sample.group_sizes, len(centers))
-        near = solve_dual(sample, costs, of_sample, start=multipliers, **options)
         constraints = self.constraint.cells(rows.group_sizes, len(centers))
         return solve_dual(
-            rows, costs, constraints, start=near.multipliers, sample=sample, sums="all", **options
-        )
+            rows, CenterCosts(centers), constraints, start=multipliers, sample=sample, gaps=gaps,
+            rough=sample is None, sums="clear" if sample is None else "all",
+            temperature=temperature, thinned=True,
+        )  # fmt: skip
 
     def _assign(
         self,
@@ -233,10 +289,11 @@ class FairLloyd:
         multipliers: np.ndarray | None,
         sample: Any = None,
         known: Swept | None = None,
+        temperature: float = np.inf,
     ) -> Assignment:
         return assign(
             rows, CenterCosts(centers), self.constraint, start=multipliers, sample=sample,
-            min_size=self.min_size, known=known,
+            min_size=self.min_size, known=known, temperature=temperature,
         )  # fmt: skip
 
     def _misses_more(self, one: Assignment, other: Assignment) -> bool:
@@ -254,11 +311,24 @@ def has_converged(sizes: np.ndarray, moves: np.ndarray, cost: float, tol: float)
     return float(sizes @ (moves**2).sum(axis=1)) <= 0.5 * tol * cost
 
 
+def _means_in_chunks(step: Dual, centers: np.ndarray, sample: Any) -> np.ndarray:
+    """Means of the clusters: rows are summed up at the prices of the pass.
+
+    A sample shows what changes with the prices that were found afterwards.
+    """
+    swept, costs = step.swept, CenterCosts(centers)
+    sums: Any = swept.sums
+    totals = swept.mass(swept.prices).sum(axis=1)
+    for sign, prices in ((1.0, step.prices), (-1.0, swept.prices)):
+        labels = cheapest_clusters(sample, costs, prices)
+        own_sums, own_totals = cluster_sums(sample, labels, len(centers))
+        sums, totals = sums + sign * own_sums, totals + sign * own_totals
+    return _divide(sums, totals, centers)
+
+
 def _means(rows: Any, step: Dual, centers: np.ndarray) -> np.ndarray:
     """Means of the clusters between which rows are shared."""
     swept = step.swept
-    if swept.labels is None:  # rows in chunks are summed up at their cheapest cluster
-        return _divide(swept.sums, swept.mass(swept.prices).sum(axis=1), centers)
     band = swept.band
     weights = step.shares * np.repeat(band.weights, np.diff(band.first))
     sums = np.array(swept.sums)

@@ -6,6 +6,7 @@ price per cluster and group, so the fitted model labels new rows and fits in a s
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -394,6 +395,7 @@ class LargeScaleClusterer(FairClusterer):
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
         opened = source.open(
             self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
+            partial(self._sampler.rows_to_draw, least_rows=50 * (self.n_clusters or 1)),
             unit=self._has_unit_rows,
         )  # fmt: skip
         opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
@@ -512,6 +514,9 @@ class LargeScaleClusterer(FairClusterer):
                 self.labels_ = np.concatenate(list(chunked))
             else:
                 self._chunked = chunked
+        self.__dict__.pop("n_passes_", None)
+        if isinstance(rows, ChunkedRows):
+            self.n_passes_ = rows.n_passes
         self._length = training.length
         self._price_unit = training.length**2 if squared else 1.0
         self._group_shares = groups.to_public(rows.group_sizes) / rows.total

@@ -9,18 +9,18 @@ The driver sees only the rows it asks for: `each` maps a function over the chunk
 small results, `sum` adds small tables.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from fairanchor._utils._cached import cached_property
-from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows._memory import MemoryRows, added
-from fairanchor.rows._tables import part_of, stacked
+from fairanchor.rows._tables import part_of, rows_at, stacked
 
 #: Rows of a chunk, unless an estimator's ``_chunk_rows`` differs.
 CHUNK_ROWS = 2**20
@@ -83,6 +83,34 @@ class DrawnRows:
     numbers: np.ndarray
     rows: MemoryRows
 
+    def smallest(self, wanted: np.ndarray) -> "DrawnRows":
+        """Of each group the rows with the smallest hashes, in row order."""
+        chosen = []
+        for members, n_rows in zip(self.rows.members, wanted, strict=True):
+            own = members[smallest_hashes(hashes_of(self.numbers[members]), n_rows)]
+            chosen.append(own[np.argsort(self.numbers[own])])
+        places = np.concatenate(chosen)
+        return DrawnRows(self.numbers[places], self.rows.subset(places))
+
+
+def hashes_of(numbers: np.ndarray) -> np.ndarray:
+    """Well-spread bits of row numbers (the last steps of the generator SplitMix64)."""
+    hashes = numbers.astype(np.uint64)
+    hashes += np.uint64(1)
+    hashes *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashes ^= hashes >> np.uint64(shift)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(31)
+    return hashes
+
+
+def smallest_hashes(hashes: np.ndarray, n_rows: int) -> np.ndarray:
+    """Places of the smallest of all hashes."""
+    if len(hashes) <= n_rows:
+        return np.arange(len(hashes))
+    return np.argpartition(hashes, n_rows)[:n_rows]
+
 
 class ChunkedRows:
     """Rows in chunks; a subclass knows where they are.
@@ -106,6 +134,10 @@ class ChunkedRows:
     checkpoint: Any = None
     #: Called with a pass's title, the number of finished chunks, and of all.
     progress: Callable[[str, int, int], Any] | None = None
+    #: Passes over all rows so far, from the one that the sample is drawn in.
+    n_passes: int = 0
+    #: Rows that were drawn when the groups were counted.
+    drawn: DrawnRows | None = None
 
     def __init__(
         self,
@@ -137,7 +169,7 @@ class ChunkedRows:
         function: Callable,
         arguments: Sequence | None = None,
         *,
-        combine: Callable[[list], Any] | None = None,
+        combine: Callable[[Iterable], Any] = list,
     ) -> Any:
         """Results of ``function(chunk)``, or ``function(chunk, argument)``, in chunk order.
 
@@ -149,13 +181,14 @@ class ChunkedRows:
             Can be sent to where the rows are: refers to small things only, changes none.
         arguments : sequence, default=None
             One for every chunk.
-        combine : callable, default=None
-            Combines the list of results; a checkpoint keeps what it returns.
+        combine : callable
+            Combines the results, one after the other; a checkpoint keeps what it returns.
 
         Returns
         -------
         results : list, or what ``combine`` returns
         """
+        self.n_passes += 1
         if self.checkpoint is not None:
             known = self.checkpoint.recall(title)
             if known is not None:
@@ -163,10 +196,9 @@ class ChunkedRows:
         calls = [function] * self.n_chunks
         if arguments is not None:
             calls = [partial(_call, function, argument) for argument in arguments]
-        results = list(self.run(title, calls))
-        combined = results if combine is None else combine(results)
+        combined = combine(self.run(title, calls))
         if self.checkpoint is not None:
-            self.checkpoint.record(title, None if combine is None else combined)
+            self.checkpoint.record(title, None if combine is list else combined)
         return combined
 
     def run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
@@ -184,27 +216,25 @@ class ChunkedRows:
         """Largest of the numbers that ``kernel(block)`` returns for the distinct rows."""
         return self.each(title, partial(_largest_of_chunk, kernel), combine=max)
 
-    def draw(self, ranks: list[np.ndarray], title: str = "sample") -> DrawnRows:
-        """The rows of each group with the given ranks, group by group.
+    def draw(self, wanted: np.ndarray) -> DrawnRows:
+        """So many rows of each group (all, if it has fewer), group by group.
 
-        ``ranks`` has increasing numbers for every group: zero is its first row.
+        They are those whose numbers have the smallest hashes, wherever they are stored.
         """
-        before = np.cumsum(self.group_sizes_of_chunks, axis=0) - self.group_sizes_of_chunks
-        arguments = []
-        for first, sizes in zip(before, self.group_sizes_of_chunks, strict=True):
-            in_chunk = []
-            for wanted, begin, size in zip(ranks, first, sizes, strict=True):
-                a, b = np.searchsorted(wanted, (begin, begin + size))
-                in_chunk.append(wanted[a:b] - begin)
-            arguments.append(in_chunk)
-        parts = self.each(title, _rows_by_rank, arguments)
-        indices, X = [], []
-        for r in range(self.n_groups):
-            indices += [part[r][0] for part in parts]
-            X += [part[r][1] for part in parts]
-        codes = np.repeat(np.arange(self.n_groups), list(map(len, ranks)))
-        drawn = MemoryRows(stacked(X), codes, self.n_groups, n_jobs=self.n_jobs)
-        return DrawnRows(np.concatenate(indices), drawn)
+        wanted = np.minimum(wanted, self.group_sizes).astype(np.int64)
+        drawn, candidates = self.drawn, wanted + 8.0 * np.sqrt(wanted) + 8.0
+        while drawn is None or (drawn.rows.group_sizes < wanted).any():
+            shares = np.minimum(candidates / self.group_sizes, 1.0)
+            self.n_passes += 1
+            # Not in checkpoints: whether this pass is needed depends on where the rows are.
+            call = partial(_rows_with_small_hashes, shares)
+            parts = list(self.run("sample", [call] * self.n_chunks))
+            numbers, X, codes = zip(*parts, strict=True)
+            rows = MemoryRows(
+                _in_doubles(stacked(X)), np.concatenate(codes), self.n_groups, n_jobs=self.n_jobs
+            )
+            drawn, candidates = DrawnRows(np.concatenate(numbers), rows), 2.0 * candidates
+        return drawn.smallest(wanted)
 
     def take(self, indices: np.ndarray, title: str = "rows") -> MemoryRows:
         """The rows with the given global numbers, in this order."""
@@ -245,25 +275,30 @@ class MemoryChunks(ChunkedRows):
 
 
 class StreamedRows(ChunkedRows):
-    """Chunks that ``load(number)`` reads for every pass: memory holds two of them."""
+    """Chunks that ``read()`` yields in every pass: memory holds two of them."""
 
-    def __init__(self, load: Callable[[int], Chunk], *parameters: Any) -> None:
+    n_passes = 1  # the one that counted the groups and drew the sample
+
+    def __init__(self, read: Callable[[], Iterator[Chunk]], *parameters: Any) -> None:
         super().__init__(*parameters)
-        self._load = load
+        self._read = read
+        self._without_copies: set[int] = set()
 
     def _run(self, title: str, calls: Sequence[Callable]) -> Iterator[Any]:
-        for chunk, call in zip(read_ahead(self._load, self.n_chunks), calls, strict=True):
+        for chunk, call in zip(read_ahead(self._read()), calls, strict=True):
+            if chunk.number in self._without_copies:  # no need to look again
+                chunk.__dict__["distinct"] = chunk.rows
             yield call(chunk)
+            if chunk.__dict__.get("distinct") is chunk.rows:
+                self._without_copies.add(chunk.number)
 
 
-def read_ahead(load: Callable[[int], Any], n: int) -> Iterator[Any]:
-    """Yield ``load(0) .. load(n - 1)``; the next one is read while one is worked on."""
+def read_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield the items; the next one is made while one is worked on."""
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(load, 0)
-        for number in range(n):
-            current = following.result()
-            if number + 1 < n:
-                following = pool.submit(load, number + 1)
+        following = pool.submit(next, items, None)
+        while (current := following.result()) is not None:
+            following = pool.submit(next, items, None)
             yield current
             del current
 
@@ -280,12 +315,18 @@ def _largest_of_chunk(kernel: Callable, chunk: Chunk) -> float:
     return chunk.distinct.largest(kernel)
 
 
-def _rows_by_rank(chunk: Chunk, ranks: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For every group the global numbers and the features of the rows with these ranks."""
-    # Not `members`, which the rows would keep.
-    groups = split_by_code(chunk.rows.group_codes, chunk.rows.n_groups)
-    places = [members[wanted] for members, wanted in zip(groups, ranks, strict=True)]
-    return [(chunk.start + place, chunk.rows.X[place]) for place in places]
+def _rows_with_small_hashes(shares: np.ndarray, chunk: Chunk) -> tuple:
+    """Numbers, features and groups of about these shares of the groups' rows."""
+    codes, numbers = chunk.rows.group_codes, chunk.start + np.arange(chunk.rows.n_rows)
+    # Not 2**64, which is no uint64: 2048 is the distance of doubles below it.
+    limits = np.where(shares < 1.0, shares, 1.0) * (2.0**64 - 2048)
+    limits = np.where(shares < 1.0, limits.astype(np.uint64), np.uint64(2**64 - 1))
+    places = np.flatnonzero(hashes_of(numbers) <= limits[codes])
+    return numbers[places], rows_at(chunk.rows.X, places), codes[places]
+
+
+def _in_doubles(X: Any) -> Any:
+    return X if issparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def _rows_at(chunk: Chunk, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,12 +22,18 @@ def kind_of_names(type_: pa.DataType) -> str:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A column without dictionary, of a width that all files share."""
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    """A column as a dictionary whose values have a width that all files share.
+
+    Columns with few groups are quickly encoded, and rows never become Python objects.
+    """
+    if types.is_null(column.type):
+        return column
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
     wide = {"integer": pa.int64(), "number": pa.float64(), "text": pa.large_string()}
-    kind = kind_of_names(column.type)
-    return column.cast(wide[kind]) if kind in wide else column
+    values, indices = column.dictionary, column.indices
+    values = values.cast(wide.get(kind_of_names(values.type), values.type))
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values)
 
 
 def joined(pieces: Sequence[pa.Array]) -> pa.ChunkedArray:
@@ -41,7 +47,11 @@ def check_groups_known(
     column: pa.Array, name: Any, where: str, row: int, advice: str = MISSING_ADVICE
 ) -> None:
     """Raise an error for rows without a group; ``row`` is the number of the first one."""
-    is_missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if types.is_dictionary(column.type):
+        if not column.null_count and not _is_missing(column.dictionary).any():
+            return
+        column = column.dictionary_decode()
+    is_missing = _is_missing(column)
     if is_missing.any():
         raise ValueError(
             f"{where} has {np.count_nonzero(is_missing)} or more missing values in column "
@@ -49,6 +59,10 @@ def check_groups_known(
             f"a row without a group cannot be counted for one. Use {advice} to treat them as a "
             "separate group, or leave these rows out."
         )
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
 def numbers_of(column: pa.Array, name: str, where: str, row: int) -> np.ndarray:

@@ -194,10 +194,11 @@ class CollectionSource:
         missing: str,
         n_jobs: int | None,
         n_clusters: int,
+        sample_rows: Callable[[int], int],
         *,
         unit: bool = False,
     ) -> OpenedRows:
-        """Read all rows once; see `FileTable.open`."""
+        """Read all rows once; see `FileTable.open`. The sample is drawn when it is needed."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
         opened = open_raw(
@@ -313,8 +314,8 @@ def _names_of_groups(
         check_groups_known(column, name, where, row)
     if kind not in (None, kind_of_names(column.type)) and not types.is_null(column.type):
         raise ValueError(
-            f"{where} has a column {name!r} of type {column.type}, expected {kind} as in the Dask "
-            "DataFrame: its groups would not be the same as elsewhere."
+            f"{where} has a column {name!r} of type {_value_type(column)}, expected {kind} as in "
+            "the Dask DataFrame: its groups would not be the same as elsewhere."
         )
     return pa.chunked_array([column])
 
@@ -400,13 +401,17 @@ def _coded(
     return chunk
 
 
+def _value_type(column: Any) -> pa.DataType:
+    return column.type.value_type if types.is_dictionary(column.type) else column.type
+
+
 def _join(make: Callable, missing: str, spans: list, *parts: Any) -> RawRows:
     raws = [make(part, *span, missing) for part, span in zip(parts, spans, strict=True)]
     if len(raws) == 1:
         return raws[0]
     columns = []
     for pieces in zip(*(raw.columns for raw in raws), strict=True):
-        seen = {piece.type: span[0] for piece, span in zip(pieces, spans, strict=True)}
+        seen = {_value_type(piece): span[0] for piece, span in zip(pieces, spans, strict=True)}
         seen.pop(pa.null(), None)  # a part without any group has no type
         if len(seen) > 1:
             (one, p), (other, q) = list(seen.items())[:2]

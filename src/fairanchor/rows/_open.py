@@ -1,12 +1,12 @@
 """From what users pass to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairanchor.groups._columns import text_names
 from fairanchor.rows._chunks import Chunk, StreamedRows, read_ahead
-from fairanchor.rows._raw_rows import OpenedRows, RawRows, Survey, merge_surveys
+from fairanchor.rows._raw_rows import OpenedRows, RawRows, RunningSample, merge_surveys
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,15 @@ class FileTable:
         missing: str,
         n_jobs: int | None,
         n_clusters: int,
+        sample_rows: Callable[[int], int],
         *,
         unit: bool = False,
     ) -> OpenedRows:
-        """Read all rows once, for their groups and the range of their numbers.
+        """Read all rows once, for their groups, the range of their numbers, and a sample.
 
         ``missing`` is "error" or "own_group": how missing groups are treated. ``n_clusters`` is
-        the number of costs per row for which a cluster reserves memory. With ``unit`` rows have
-        unit length.
+        the number of costs per row for which a cluster reserves memory, ``sample_rows(n_groups)``
+        the number of rows of each group in the sample. With ``unit`` rows have unit length.
         """
         files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
         n_features = len(self.feature_names)
@@ -85,23 +86,21 @@ class FileTable:
             opened.rows.parts = files.parts
             return opened
 
-        def read(number: int, missing: str = "own_group") -> tuple[int, RawRows]:
-            start = number * chunk_rows
-            return start, RawRows(*files.read(start, min(start + chunk_rows, self.n_rows), missing))
+        def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
+            for k, read in enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing)):
+                yield k, RawRows(*read)
 
-        def survey(number: int) -> Survey:
-            start, raw = read(number, missing)
-            return raw.survey(start)
+        def chunks() -> Iterator[Chunk]:
+            for k, raw in raw_chunks():
+                yield raw.coded(k, k * chunk_rows, names, scale, n_jobs, unit=unit)
 
-        def load(number: int) -> Chunk:
-            start, raw = read(number)
-            return raw.coded(number, start, names, scale, n_jobs, unit=unit)
-
-        surveys = read_ahead(survey, n_chunks)
+        sample = RunningSample(sample_rows)
+        surveys = (raw.survey(k * chunk_rows, sample) for k, raw in read_ahead(raw_chunks(missing)))
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
         names = tuple(groups.names)
-        rows = StreamedRows(load, n_features, sizes, chunk_rows, n_jobs)
+        rows = StreamedRows(chunks, n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
+        rows.drawn = sample.drawn(groups, scale, n_jobs, unit)
         return OpenedRows(rows, groups, scale)
 
 

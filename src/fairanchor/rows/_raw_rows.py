@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._scaling import largest_value, scale_of_largest
 from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
-from fairanchor.rows._chunks import Chunk, ChunkedRows
+from fairanchor.rows._chunks import Chunk, ChunkedRows, DrawnRows, hashes_of, smallest_hashes
 from fairanchor.rows._memory import MemoryRows
 from fairanchor.rows._tables import UnitTable
 
@@ -49,13 +50,26 @@ class RawRows:
         """Codes and names of the groups; a single group without a column."""
         if not self.columns:
             return np.zeros(len(self.X), dtype=np.int64), ["all"]
-        return encode_names(as_table(self.columns), missing="own_group")
+        codes, names = _encoded(self.columns[0])
+        if len(self.columns) == 1:
+            return codes, names
+        joint = [(name,) for name in names]
+        for column in self.columns[1:]:
+            own, names = _encoded(column)
+            present, codes = np.unique(codes * len(names) + own, return_inverse=True)
+            joint = [
+                (*joint[cell // len(names)], names[cell % len(names)]) for cell in present.tolist()
+            ]
+        return codes, joint
 
-    def survey(self, start: int) -> Survey:
+    def survey(self, start: int, sample: "RunningSample | None" = None) -> Survey:
         """Survey of these rows, of which ``start`` is the global number of the first."""
         codes, names = self._encoded()
-        _, first = np.unique(codes, return_index=True)
+        if sample is not None:
+            sample.add(start, self.X, codes, names)
         sizes = np.bincount(codes, minlength=len(names))
+        first = np.empty(len(names), dtype=np.int64)
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last value written stays
         return Survey(largest_value(self.X), names, sizes, start + first)
 
     def coded(
@@ -75,9 +89,56 @@ class RawRows:
         codes, names = self._encoded()
         position = {name: code for code, name in enumerate(group_names)}
         codes = np.array([position[name] for name in names], dtype=np.int64)[codes]
-        X = self.X if scale == 1.0 else self.X * scale
+        # Unit rows and multiples are those of doubles, as in memory.
+        X = self.X if scale == 1.0 and not unit else self.X.astype(np.float64) * scale
         rows = MemoryRows(UnitTable(X) if unit else X, codes, len(group_names), n_jobs=n_jobs)
         return Chunk(number, start, rows, n_clusters)
+
+
+class RunningSample:
+    """Of each group, the rows whose numbers have the smallest hashes among those seen so far.
+
+    ``rows_of_each(n_groups)`` is the number of rows of each of so many groups; it never increases.
+    """
+
+    def __init__(self, rows_of_each: Callable[[int], int]) -> None:
+        self.rows_of_each = rows_of_each
+        self.kept: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        self.limits: dict[Any, np.uint64] = {}
+
+    def add(self, start: int, X: np.ndarray, codes: np.ndarray, names: list) -> None:
+        """Take what belongs to the sample from consecutive rows."""
+        numbers = np.arange(start, start + len(X))
+        largest = np.uint64(2**64 - 1)
+        limits = np.array([self.limits.get(name, largest) for name in names], dtype=np.uint64)
+        places = np.flatnonzero(hashes_of(numbers) <= limits[codes])
+        n_groups = len(self.kept.keys() | set(names))
+        own = split_by_code(codes[places], len(names))
+        for name, places_of_name in zip(names, own, strict=True):
+            rows = places[places_of_name]
+            kept: tuple = numbers[rows], X[rows]
+            if name in self.kept:
+                kept = tuple(map(np.concatenate, zip(self.kept[name], kept, strict=True)))
+            self.kept[name] = self._smallest(name, kept, self.rows_of_each(n_groups))
+
+    def _smallest(self, name: Any, kept: tuple, n_rows: int) -> tuple:
+        numbers, X = kept
+        hashes = hashes_of(numbers)
+        if len(numbers) <= n_rows:
+            return kept
+        chosen = smallest_hashes(hashes, n_rows)
+        self.limits[name] = hashes[chosen].max()
+        return numbers[chosen], X[chosen]
+
+    def drawn(self, groups: Groups, scale: float, n_jobs: int | None, unit: bool) -> DrawnRows:
+        """The sample, as rows with the codes of the groups."""
+        parts = [self.kept[name] for name in groups.names]
+        numbers, X = map(np.concatenate, zip(*parts, strict=True))
+        codes = np.repeat(np.arange(len(parts)), [len(own) for own, _ in parts])
+        X = X.astype(np.float64) * scale
+        X = UnitTable(X)[:] if unit else X
+        rows = MemoryRows(X, codes, len(parts), n_jobs=n_jobs)
+        return DrawnRows(numbers, rows).smallest(np.full(len(parts), self.rows_of_each(len(parts))))
 
 
 def merge_surveys(
@@ -103,6 +164,27 @@ def merge_surveys(
     order = np.argsort(groups.public_order)
     scale = scale_of_largest(max(survey.largest for survey in surveys))
     return groups, np.ascontiguousarray(sizes[:, order]), scale
+
+
+def _encoded(column: Any) -> tuple[np.ndarray, list]:
+    """Codes and sorted names of a sensitive column, from its distinct values."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # older versions of pyarrow
+        column = column.chunk(0)
+    n_values = len(column.dictionary)
+    indices = column.indices.fill_null(n_values).to_numpy()
+    counts = np.bincount(indices, minlength=n_values + 1)
+    present = np.flatnonzero(counts)
+    values = column.dictionary.take(pa.array(present, mask=present == n_values))
+    codes, names = encode_names(as_table([values]), missing="own_group")
+    place = np.zeros(n_values + 1, dtype=np.int64)
+    place[present] = codes
+    return place[indices], names
 
 
 def as_table(columns: list, names: Any = None) -> Any:

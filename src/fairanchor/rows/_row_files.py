@@ -28,6 +28,10 @@ from fairanchor.rows._columns import (
 from fairanchor.rows._label_files import names_of_files, paths_below
 
 KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
+# Types whose numbers float32 holds.
+SHORT = {
+    pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.float16(), pa.float32()
+}  # fmt: skip
 # Rows decoded at a time: what a reader holds besides the requested span.
 BATCH_ROWS = 2**16
 
@@ -116,6 +120,11 @@ class Footers:
                         f"{other} in {path}: their groups would not be the same."
                     )
 
+    def dtype_of(self, features: Sequence[str]) -> Any:
+        """float32 if it has all digits of the numbers in these columns, else float64."""
+        found = {schema.field(name).type for _, schema in self.opened for name in features}
+        return np.float32 if found <= SHORT else np.float64
+
     def check_names(self) -> None:
         """Raise an error for columns in directory names, and for files that are there twice."""
         elsewhere = [name for name in self.dataset.schema.names if name not in self.names]
@@ -144,6 +153,8 @@ class RowFiles:
         ``rows_of(table)`` makes numbers of the features; without it they are numbers.
     missing_advice : str
         How the user makes rows without a group a group of their own.
+    dtype : dtype
+        Of the features: float32 where that has all their digits, else float64.
     """
 
     filesystem: Any
@@ -153,6 +164,7 @@ class RowFiles:
     preprocessing: Any = None
     missing_advice: str = MISSING_ADVICE
     batch_rows: int = BATCH_ROWS
+    dtype: Any = np.float64
 
     @classmethod
     def of(
@@ -194,7 +206,9 @@ class RowFiles:
             raise ValueError(
                 f"The {len(files)} file(s) of the dataset have no rows ({files[0].path})."
             )
-        return cls(footers.dataset.filesystem, files, tuple(features), tuple(sensitive))
+        dtype = footers.dtype_of(features) if numbers else np.float64
+        filesystem = footers.dataset.filesystem
+        return cls(filesystem, files, tuple(features), tuple(sensitive), dtype=dtype)
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -241,21 +255,37 @@ class RowFiles:
     def read(
         self, start: int, stop: int, missing: str = "own_group"
     ) -> tuple[np.ndarray, list[pa.ChunkedArray]]:
-        """Features (float64, finite) and sensitive columns of a span of rows.
+        """Features (finite) and sensitive columns of a span of rows.
 
         ``missing`` is "error" or "own_group": how missing groups are treated.
         """
-        X = np.empty((stop - start, len(self.feature_names)))
-        columns: list[list] = [[] for _ in self.sensitive]
-        place = 0
-        for file, batch, row in self._batches(start, stop):
-            self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
-            for values, name in zip(columns, self.sensitive, strict=True):
-                values.append(plain(batch.column(name)))
-                if missing == "error":
-                    check_groups_known(values[-1], name, file.path, row, self.missing_advice)
-            place += batch.num_rows
-        return X, [joined(values) for values in columns]
+        return next(self.read_in_turn(start, stop, stop - start, missing))
+
+    def read_in_turn(
+        self, start: int, stop: int, n_rows: int, missing: str = "own_group"
+    ) -> Iterator[tuple[np.ndarray, list[pa.ChunkedArray]]]:
+        """`read` of ``n_rows`` rows after the other; no row group is decoded twice."""
+        batches = self._batches(start, stop)
+        rest: tuple | None = None
+        for begin in range(start, stop, n_rows):
+            size = min(n_rows, stop - begin)
+            X = np.empty((size, len(self.feature_names)), dtype=self.dtype)
+            columns: list[list] = [[] for _ in self.sensitive]
+            place = 0
+            while place < size:
+                file, batch, row = rest or next(batches)
+                rest = None
+                if batch.num_rows > size - place:
+                    taken = size - place
+                    rest = file, batch.slice(taken), row + taken
+                    batch = batch.slice(0, taken)
+                self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
+                for values, name in zip(columns, self.sensitive, strict=True):
+                    values.append(plain(batch.column(name)))
+                    if missing == "error":
+                        check_groups_known(values[-1], name, file.path, row, self.missing_advice)
+                place += batch.num_rows
+            yield X, [joined(values) for values in columns]
 
     def tables(self, start: int, stop: int) -> Iterator[tuple[str, int, pa.Table]]:
         """Yield the columns of a span as they are in the files: (path, first row, table)."""

@@ -41,7 +41,7 @@ class Sampler:
         """
         samples, n_larger = [], distinct.n_rows
         for size in self.sizes:
-            per_group = self._per_group(rows, size, least_rows)
+            per_group = self._per_group(rows.n_groups, size, least_rows)
             if GROWTH * sum(min(len(m), per_group) for m in distinct.members) <= n_larger:
                 sample = _drawn(rows, distinct, per_group)
                 samples.append(_scaled_to(rows.group_sizes, sample))
@@ -50,11 +50,11 @@ class Sampler:
 
     def draw(self, rows: ChunkedRows, *, least_rows: int, least_per_group: np.ndarray) -> DrawnRows:
         """Rows in chunks from which `samples_of_drawn` makes samples: one pass for all."""
-        wanted = np.maximum(self._per_group(rows, self.sizes[0], least_rows), least_per_group)
-        sizes = rows.group_sizes.astype(np.int64)
-        return rows.draw(
-            [spread_sample(int(n), int(w)) for n, w in zip(sizes, wanted, strict=True)]
-        )
+        return rows.draw(np.maximum(self.rows_to_draw(rows.n_groups, least_rows), least_per_group))
+
+    def rows_to_draw(self, n_groups: int, least_rows: int) -> int:
+        """Rows of each of so many groups in the largest sample."""
+        return self._per_group(n_groups, self.sizes[0], least_rows)
 
     def samples_of_drawn(
         self, rows: ChunkedRows, drawn: DrawnRows, *, least_rows: int
@@ -63,7 +63,7 @@ class Sampler:
         samples: list[MemoryRows] = []
         n_larger = rows.n_rows
         for size in self.sizes:
-            per_group = self._per_group(rows, size, least_rows)
+            per_group = self._per_group(rows.n_groups, size, least_rows)
             members = [m[spread_sample(len(m), per_group)] for m in drawn.rows.members]
             chosen = np.concatenate(members)
             if samples and GROWTH * len(chosen) > n_larger:
@@ -73,8 +73,8 @@ class Sampler:
             n_larger = len(chosen)
         return samples[::-1]
 
-    def _per_group(self, rows: MemoryRows | ChunkedRows, size: int, least_rows: int) -> int:
-        return max(max(size, least_rows) // rows.n_groups + 1, self.rows_per_group)
+    def _per_group(self, n_groups: int, size: int, least_rows: int) -> int:
+        return max(max(size, least_rows) // n_groups + 1, self.rows_per_group)
 
 
 def _drawn(rows: MemoryRows, distinct: MemoryRows, rows_per_group: int) -> MemoryRows:
