@@ -41,6 +41,9 @@ SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
 # Runs of plain k-means by the largest number of clusters for which so many are made: with many
 # clusters runs differ little, and each takes long.
 PLAIN_RUNS = {20: 10, 50: 4}
+# With more than a few clusters, the runs that are continued after some steps. With few clusters
+# the cost then does not tell which runs end best.
+FEW_CLUSTERS, FIRST_PLAIN_STEPS, CONTINUED = 10, 6, 6
 # Of these, the cheapest that are continued with the constraint, and compared by the cost that they
 # then have.
 FINALISTS = {10: 5, 20: 3}
@@ -450,18 +453,16 @@ default="population"
             _by_clusters(FINALISTS, n_clusters),
         )
         seeds = kmeans_seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
-        plain = [
-            Start(
-                *plain_lloyd(
-                    sample,
-                    centers,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                    spherical=self._has_unit_rows,
-                )
-            )  # fmt: skip
-            for centers in seeds
-        ]
+
+        def runs(seeds: list[np.ndarray], max_iter: int) -> list[Start]:
+            options: dict[str, Any] = {"max_iter": max_iter, "tol": self.tol}
+            options["spherical"] = self._has_unit_rows
+            return [Start(*plain_lloyd(sample, centers, **options)) for centers in seeds]
+
+        if self.n_init == "auto" and n_clusters > FEW_CLUSTERS and len(seeds) > CONTINUED:
+            begun = sorted(runs(seeds, FIRST_PLAIN_STEPS), key=lambda start: start.cost)
+            seeds = [start.centers for start in begun[:CONTINUED]]
+        plain = runs(seeds, self.max_iter)
         if self.n_init != "auto":
             return [start.centers for start in cheapest_different(plain, n_fits)]
         # Runs that ended in the same clusters stopped at costs that differ a little.
