@@ -59,7 +59,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 1,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.number_of",
     # PyTorch is optional, and so is the example that needs it.
     "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"__init__\.py|plot_17_deep\.py",
 }

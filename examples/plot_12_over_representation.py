@@ -4,7 +4,7 @@ No source has more than a fifth of a topic
 
 News articles are clustered into topics. Some agencies write mostly about some topics, and a topic
 that one agency dominates is that agency's view of it. `FairnessTargets` with ``upper=0.2`` caps the
-share of every source in every topic, and asks for nothing else.
+share of every source in every topic, and sets no other bound.
 """
 
 # %%

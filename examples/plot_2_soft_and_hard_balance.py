@@ -3,7 +3,7 @@ Soft and hard balance: why argmax is not fair
 =============================================
 
 The reconstruction graph of the paper gives every row *soft labels*: shares of all clusters that sum
-to 1. Their sums over the rows have the composition that was asked for. The cluster with the largest
+to 1. Their sums over the rows have the required composition. The cluster with the largest
 share of each row does not inherit it.
 """
 

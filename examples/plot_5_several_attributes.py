@@ -3,7 +3,7 @@ Several sensitive attributes
 ============================
 
 With sex *and* age band, clusters can mirror each of the two, or every combination of them. The
-second asks for more, and some combinations are small.
+second requires more, and some combinations are small.
 """
 
 # %%

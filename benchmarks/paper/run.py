@@ -91,8 +91,18 @@ PAGE = HERE.parents[1] / "docs" / "reproduction.md"
     type=click.Choice(list(plan.METHODS)),
     help="Forget the fits of this method and run them again; repeatable.",
 )
-@click.option("--results", default=RESULTS, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--page", default=PAGE, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--results",
+    default=RESULTS,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of fits, tables and figures; by default that of the repository.",
+)
+@click.option(
+    "--page",
+    default=PAGE,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Page to write; by default docs/reproduction.md.",
+)
 @click.option("--report", "only_report", is_flag=True, help="Only write tables, figures and page.")
 def main(folder, stages, datasets, methods, again, results, page, only_report, **given):
     results.mkdir(parents=True, exist_ok=True)
@@ -111,6 +121,7 @@ def main(folder, stages, datasets, methods, again, results, page, only_report, *
             run_stage(stage, options, store, results)
         store.write()
     report.write(results, page, store)
+    click.echo(f"fits, tables and figures: {results}\npage: {page}", err=True)
 
 
 class Options:

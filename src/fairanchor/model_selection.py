@@ -101,7 +101,7 @@ def fairness_path(
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
         Group of each row; the parameter ``attributes`` controls what several columns mean.
     tolerances : sequence of floats in [0, 1], default=(0, 0.05, 0.1, 0.2, 0.5, 1)
-        In any order; they are sorted. 0 asks for exact proportions, 1 for nothing.
+        In any order; they are sorted. 0 requires exact proportions, 1 sets no bound.
     n_clusters : int, default=8
         Number of clusters.
     sample_weight : array-like of shape (n_samples,), default=None

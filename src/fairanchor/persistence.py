@@ -31,14 +31,12 @@ from fairanchor.tables._plain import from_plain, to_plain
 
 # Increased when an older version could not read the file, or would misread it.
 FORMAT, FORMAT_VERSION = "fairanchor-model", 4
-# Public classes of this package that a file may name.
+# Public classes of this package that a file may name: estimators, and parameters of these.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
-PARAMETER_CLASSES = (
-    "BoundedFairAssignment", "ConsensusClustering", "DeepFairClustering", "FDAS", "FairKMeans",
-    "FairSpectralClustering",
-    "FairletClustering", "FairnessFirstClustering", "FairnessTargets", "LocalGraph",
-    "OneStageFairSpectralClustering", "ReconstructionGraph", "VariationalFairClustering",
-)  # fmt: skip
+NO_PARAMETERS = ("AnchorFairClustering", "SociallyFairKMeans", "FairnessWarning")
+PARAMETER_CLASSES = tuple(
+    name for name in fairanchor.__all__ if name[0].isupper() and name not in NO_PARAMETERS
+)
 # The reconstruction graph builds a table of anchors x anchors.
 MOST_ANCHORS = 10_000
 ANY = (-np.finfo(float).max, np.finfo(float).max)

@@ -178,7 +178,7 @@ default="population"
         one for each column).
     tolerance : float in [0, 1], default=0.0
         A group's share of a cluster is in ``[(1 - tolerance) s, s / (1 - tolerance)]``, where s
-        is the share that ``fairness`` asks for. 1 asks for nothing.
+        is the share that ``fairness`` states. 0 requires these shares, 1 sets no bound.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several sensitive columns are one attribute, whose groups are the combinations, or
         each is an attribute that the clusters mirror by itself.

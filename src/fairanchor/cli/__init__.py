@@ -56,4 +56,4 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="fairanchor")
 def main() -> None:
-    """Fair clustering at scale: clusters with the group composition that you ask for."""
+    """Fair clustering at scale: clusters with the group composition that you specify."""

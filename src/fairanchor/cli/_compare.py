@@ -442,4 +442,4 @@ def _suggestion(suggested: float, loosest: float) -> str:
             f"Tolerance {suggested:g} is the smallest that costs at most 5% more than "
             f"{loosest:g} ({of})"
         )
-    return f"{text}: a reading of the curve, not advice."
+    return f"{text}. This describes the curve; it is not a recommendation."

@@ -112,8 +112,8 @@ def _engine_options(command: Any) -> Any:
 def fit(source: str, **options: Any) -> None:
     """Cluster the rows of INPUT so that every cluster mirrors the groups.
 
-    With --min-size and --max-size the sizes of the clusters are bounded: with --sensitive in
-    addition to the groups, without it by themselves.
+    --min-size and --max-size bound the sizes of the clusters. They can be combined with
+    --sensitive, or used without it.
 
     INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
     A directory of Parquet or Arrow files is read chunk by chunk, and its labels are a directory.
@@ -121,8 +121,8 @@ def fit(source: str, **options: Any) -> None:
     are features only if --features names them.
 
     The labels keep the order of the rows: the id, or the row's number from 0, and the column
-    'cluster'. Without -o they go to standard output, unless --json, --model or --report asks for
-    something else.
+    'cluster'. Without -o they go to standard output, unless --json, --model or --report is
+    given.
 
     Exit code 3: the labels are written, but the fit did not converge, or a cell misses its target
     by a row or more; the message states which.

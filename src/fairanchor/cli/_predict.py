@@ -1,4 +1,4 @@
-"""``fairanchor predict``: clusters of new rows by a saved model."""
+"""``fairanchor predict``: clusters of new rows with a saved model."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
 
 
 @click.command(
-    short_help="Label new rows by a saved model.",
+    short_help="Label new rows with a saved model.",
     epilog="Example: fairanchor predict people.npz new.csv --id person -o new-labels.csv",
 )
 @click.argument("model", type=PATH)
@@ -41,14 +41,14 @@ MEASURES = ("balance", "balance_bound", "relative_balance", "mnce")
 )
 @shared("missing", "delimiter", "json", "jobs", "force", "quiet")
 def predict(model: str, source: str, **options: Any) -> None:
-    """Label the rows of INPUT by MODEL, a file that 'fairanchor fit --model' wrote.
+    """Label the rows of INPUT with MODEL, a file that 'fairanchor fit --model' wrote.
 
     INPUT needs the columns that the model was fitted to, the sensitive ones included: a row's
     cluster depends on its group. With --unknown-groups blind it may lack all sensitive columns;
     then sizes are printed. Rows are labelled one by one: a fair composition of new rows is likely,
     not guaranteed, so it is printed.
 
-    The labels go to standard output without -o, unless --json asks for the summary there.
+    The labels go to standard output without -o, unless --json is given.
     """
     from fairanchor.tables._load import check_id_name
     from fairanchor.tables._write import check_format, write_table
@@ -80,6 +80,8 @@ def predict(model: str, source: str, **options: Any) -> None:
         "warnings": run.warnings,
     }
     run.say(*_lines(summary, estimator.preprocessing_.sensitive))
+    if output is not None:
+        run.say(f"labels: {output}")
     if options["as_json"]:
         print_json(summary | {"outputs": {} if output is None else {"labels": output}})
 

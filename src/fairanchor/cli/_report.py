@@ -25,7 +25,7 @@ from fairanchor.cli._predict import composition_of, load_with_model
 @click.option("--output", "-o", "report", required=True, type=PATH, help="Report, .html.")
 @shared("missing", "delimiter", "jobs", "force", "quiet")
 def report(model: str, source: str, **options: Any) -> None:
-    """Label the rows of INPUT by MODEL as 'fairanchor predict' does, and report their composition.
+    """Label the rows of INPUT with MODEL, as 'fairanchor predict' does, and report the result.
 
     'fairanchor fit --report' writes the report of a fit, with its constraint and its price;
     'fairanchor audit --report' that of labels made by any tool.

@@ -112,8 +112,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         with separate attributes a list of them, one per column.
     tolerance : float in [0, 1], default=0.0
         By how much a group's share of a cluster may differ from the share s that ``fairness``
-        asks for: it is in ``[(1 - tolerance) s, s / (1 - tolerance)]``, and sizes are free.
-        0 asks for the targets themselves, 1 for nothing.
+        states: it is in ``[(1 - tolerance) s, s / (1 - tolerance)]``, and sizes are free.
+        0 requires the targets themselves, 1 sets no bound.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
         combinations, or each is an attribute that the clusters mirror by itself.

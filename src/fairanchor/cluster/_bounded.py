@@ -78,7 +78,7 @@ class BoundedFairAssignment(FairClusterer):
         rows); farthest-first traversal. For k-center a bisection finds the least radius; rows
         are assigned within it, at a small sum of distances.
     tolerance : float in [0, 1), default=0.2
-        Relative slack of the default bounds; 0 asks for exact proportionality.
+        Relative slack of the default bounds; 0 requires exact proportions.
     lower, upper : dict, array-like of shape (n_groups,), or list of these, default=None
         Shares instead of the default bounds, by name (others keep the default) or for all
         groups in sorted order of the names. With several columns, a list with one such

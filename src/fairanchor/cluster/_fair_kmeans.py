@@ -90,9 +90,9 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
     n_clusters : int, default=8
         Number of clusters.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        ``"cosine"`` divides rows and centres by their norms (spherical k-means), as embeddings
-        and texts ask for: a squared distance is then ``2 (1 - cosine)``. A row of zeros is as far
-        from every centre.
+        ``"cosine"`` divides rows and centres by their norms (spherical k-means), for embeddings
+        and texts: a squared distance is then ``2 (1 - cosine)``. A row of zeros is equally far
+        from all centres.
     init : {"k-means", "k-means++", "random"}, array-like or fitted estimator, default="k-means"
         Where the fair iterations start: at the centres of plain k-means, at its seeds, at random
         rows, at given centres of shape (n_clusters, n_features), at the means of given labels of
@@ -103,17 +103,17 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
         repeats the fair fit that often, from different starts, and keeps the cheapest. Ignored if
         ``init`` holds centres or labels.
     max_iter : int, default=100
-        Largest number of times that the centres move.
+        Maximum number of iterations, in each of which the centres move.
     tol : float, default=1e-4
-        The iterations end when the cost falls by less than this part of itself.
+        The iterations end when the relative decrease of the cost is below this value.
     fairness : "population", array of shape (n_clusters, n_groups), or FairnessTargets, \
 default="population"
         The constraint: every cluster mirrors the population, a table of sample counts, or
         bounds on shares and sizes (with separate attributes a list, one for each column).
     tolerance : float in [0, 1], default=0.0
         By how much a group's share of a cluster may differ from its share pi of the data: it is in
-        ``[(1 - tolerance) pi, pi / (1 - tolerance)]``. 0 asks for exact proportions, 1 for
-        nothing: plain k-means.
+        ``[(1 - tolerance) pi, pi / (1 - tolerance)]``. 0 requires exact proportions, 1
+        sets no bound (plain k-means).
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
         combinations, or each is an attribute that the clusters mirror by itself.

@@ -78,7 +78,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         Number of clusters.
     fairness_weight : float or "auto", default=1.0
         λ. The graph's term is at most ``n_clusters`` while the fairness term grows with the
-        number of rows (or their weight), so the same λ asks for more fairness on more rows.
+        number of rows (or their weight), so the same λ requires more fairness on more rows.
         ``"auto"``: 1, 2, 3, ... until the next one raises MNCE by 0.005 or less.
     n_neighbors : int, default=5
         Of each row in the graph, at most the number of other rows.
