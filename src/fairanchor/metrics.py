@@ -166,7 +166,7 @@ def clustering_cost(X: Table, labels: Labels, *, sample_weight: Weights = None) 
 def attribute_balance_scores(
     labels: Labels, *, sensitive_features: Table, sample_weight: Weights = None
 ) -> dict[Any, float]:
-    """`balance_score` of each sensitive column by itself.
+    """`balance_score` of each sensitive column, one after the other.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ default="population"
         is the share that ``fairness`` states. 0 requires these shares, 1 sets no bound.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several sensitive columns are one attribute, whose groups are the combinations, or
-        each is an attribute that the clusters mirror by itself.
+        each column is constrained separately.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row. The constraint then holds up to the weights of a few rows.
     n_jobs : int, default=None

@@ -116,7 +116,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         0 requires the targets themselves, 1 sets no bound.
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
-        combinations, or each is an attribute that the clusters mirror by itself.
+        combinations, or each column is constrained separately.
     assignment : {"balanced", "argmax"}, default="balanced"
         Labels with exact counts, or each row's cheapest cluster (largest soft label), for which
         no count is guaranteed.

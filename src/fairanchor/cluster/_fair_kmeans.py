@@ -116,7 +116,7 @@ default="population"
         sets no bound (plain k-means).
     attributes : {"intersection", "separate"}, default="intersection"
         Whether several columns of ``sensitive_features`` are one attribute, whose groups are the
-        combinations, or each is an attribute that the clusters mirror by itself.
+        combinations, or each column is constrained separately.
     min_cluster_size : float, default=None
         Least number of rows (weight) of a cluster; short for ``FairnessTargets(min_size=...)``.
     missing_groups : {"error", "own_group"}, default="error"
