@@ -547,3 +547,13 @@ def test_short_numbers_give_the_labels_of_doubles(stored, tmp_path, dtype, estim
     memory = estimator(3, random_state=0).fit(X.astype(np.float64), sensitive_features=groups)
     assert_array_equal(gathered(streamed), memory.labels_)
     assert_array_equal(streamed.cluster_centers_, memory.cluster_centers_)
+
+
+def test_datasets_are_labelled_batch_by_batch(stored):
+    X, groups, dataset = stored
+    model = FairKMeans(3, random_state=0).fit(dataset, sensitive_features="g")
+    frame = dataset.to_table().to_pandas()
+    expected = model.predict(frame.drop(columns="g"), sensitive_features=frame["g"])
+    assert_array_equal(model.predict(dataset, sensitive_features="g"), expected)
+    frames = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=4)
+    assert_array_equal(model.predict(frames, sensitive_features="g"), expected)

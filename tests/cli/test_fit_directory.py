@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from fairanchor import load_model
 from fairanchor.cluster._large_scale import LargeScaleClusterer
-from fairanchor.rows import _dask
+from fairanchor.rows import _dask, _row_files
 
 EDGES = [0, 250, 250, 600, 900]
 SPFC = ["--clusterer", "spfc"]
@@ -43,7 +43,9 @@ def labels_in(path):
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("options", [[], SPFC], ids=["fair k-means", "framework"])
-def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(files, run, options):
+def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(
+    files, run, options, monkeypatch
+):
     run(*fit_arguments("memory", "one", *options))
     run(*fit_arguments("stream", "two", "--model", "two.npz", *options))
     assert [p.name for p in sorted((files / "two").iterdir())] == [
@@ -64,6 +66,16 @@ def test_memory_and_stream_give_the_same_labels_in_files_of_the_same_names(files
     run("predict", "two.npz", "people.parquet", "-o", "again.parquet")
     again = parquet.read_table(files / "again.parquet").column("cluster").to_numpy()
     assert np.mean(again == labels) > 0.99
+    # The same files, piece by piece.
+    monkeypatch.setattr(_row_files, "BATCH_ROWS", 40)
+    result = run("predict", "two.npz", "people", "-o", "three", "--json")
+    pieces = labels_in(files / "three")
+    assert [len(t) for t in pieces] == np.diff(EDGES).tolist()
+    assert pieces[0].schema == labels_in(files / "two")[0].schema
+    assert_array_equal(np.concatenate([t.column("cluster").to_numpy() for t in pieces]), again)
+    one = run("predict", "two.npz", "people.parquet", "--json")
+    for name in ("n_rows", "sizes", "groups", "counts", "balance", "mnce"):
+        assert json.loads(result.stdout)[name] == json.loads(one.stdout)[name], name
 
 
 def folder_sexes(files):
@@ -278,3 +290,19 @@ def test_a_cluster_without_workers_is_said_before_any_row_is_read(files, run, mo
         more = ("--scheduler", empty.scheduler_address)
         result = run(*fit_arguments("dask", "out", *more), code=1)
     assert "has no workers, and none came within 0.2 s. Start some" in result.stderr
+
+
+def test_what_predict_does_not_take_with_a_directory_is_named(files, run):
+    run(*fit_arguments("stream", "labels", "--model", "m.npz"))
+    for options, words in [
+        (["-o", "new", "--id", "age"], "--id is for a single file"),
+        ([], "name it with -o"),
+        (["-o", "people/new"], "overlap"),
+        (["-o", "new", "--missing", "drop-rows"], "single file"),
+    ]:
+        assert words in run("predict", "m.npz", "people", *options, code=2).stderr
+    (files / "other").mkdir()
+    table = files.people.drop_columns(["person", "age"])
+    parquet.write_table(table, files / "other" / "a.parquet")
+    assert "'age'" in run("predict", "m.npz", "other", "-o", "new", code=1).stderr
+    assert not (files / "new").exists()

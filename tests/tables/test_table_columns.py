@@ -21,6 +21,7 @@ from fairanchor.tables._load import (
     groups_of,
     load_for_fit,
     load_for_predict,
+    roles_for_predict,
     spelling,
 )
 from fairanchor.tables._plain import from_plain, to_plain
@@ -273,7 +274,8 @@ def test_many_groups_warn_and_too_many_are_an_error():
 def test_a_group_is_known_by_its_spelling(known, new):
     preprocessing, _ = learned({"x": [1.0, 2.0]})
     source = source_of(x=[1.0], sex=[new])
-    loaded = load_for_predict(source, preprocessing, [known, "else"], MissingPolicy())
+    roles = roles_for_predict(source, preprocessing)
+    loaded = load_for_predict(source, preprocessing, [known, "else"], MissingPolicy(), roles=roles)
     assert loaded.sensitive_features().tolist() == [known]
     assert type(loaded.sensitive_features()[0]) is type(known)
     assert spelling((known, None)) == spelling((new, None))

@@ -548,7 +548,7 @@ def _check_directory_request(directory: str, options: Options) -> None:
                 )
 
 
-def _open_files(directory: str) -> Any:
+def open_files(directory: str) -> Any:
     """The Parquet or Arrow files of a directory as a pyarrow dataset, in the order of names."""
     import pyarrow.dataset as ds
 
@@ -615,7 +615,7 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
     from fairanchor.tables._read import TableSource
     from fairanchor.tables._roles import MissingPolicy, choose_columns
 
-    footers = Footers.of(_open_files(directory))
+    footers = Footers.of(open_files(directory))
     source = TableSource(directory, footers.names, lambda columns, names: None)
     names = ("sensitive", "features", "exclude")
     chosen = {name: options[name] for name in names}

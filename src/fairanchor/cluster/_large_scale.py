@@ -41,7 +41,13 @@ from fairanchor.rows import (
     MemoryRows,
     Sampler,
 )
-from fairanchor.rows._arrow_stream import is_stream, table_of_stream, tables_of_stream
+from fairanchor.rows._arrow_stream import (
+    is_dask_frame,
+    is_dataset,
+    is_stream,
+    table_of_stream,
+    tables_of_stream,
+)
 from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
@@ -132,19 +138,19 @@ class LargeScaleClusterer(FairClusterer):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or Arrow stream
-            New rows. A stream (see `fit`) is read batch by batch.
+        X : array-like of shape (n_samples, n_features), Arrow stream, dataset or Dask DataFrame
+            New rows. All but arrays (see `fit`) are read batch by batch.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-            Their groups, or for a stream the names of their columns. Columns with names are matched
-            with those of `fit` by name, others by position. None, where groups are not known, needs
-            ``unknown_groups="blind"``.
+            Their groups, or the names of their columns for rows that are read in batches. Columns
+            with names are matched with those of `fit` by name, others by position. None, where
+            groups are not known, needs ``unknown_groups="blind"``.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
             Cluster of each row.
         """
-        if is_stream(X):
+        if is_stream(X) or is_dataset(X) or is_dask_frame(X):
             parts = tables_of_stream(X, sensitive_features)
             return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)

@@ -13,6 +13,16 @@ def is_stream(X: Any) -> bool:
     return fetched or (hasattr(X, "collect") and hasattr(X, "collect_schema"))
 
 
+def is_dataset(X: Any) -> bool:
+    """Whether X is a dataset of pyarrow."""
+    return type(X).__module__.startswith("pyarrow") and hasattr(X, "scanner")
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Whether X is a Dask DataFrame."""
+    return type(X).__module__.startswith("dask") and hasattr(X, "columns")
+
+
 def table_of_stream(X: Any, sensitive_features: Any) -> tuple[Any, Any]:
     """All rows as a pyarrow table, and their groups; named columns are taken out of the table."""
     import pyarrow as pa
@@ -38,8 +48,13 @@ def _batches(X: Any) -> Iterator[Any]:
     """Record batches with rows."""
     import pyarrow as pa
 
-    streams = [X]
-    if not hasattr(X, "__arrow_c_stream__"):  # a lazy frame of polars; older ones have no batches
+    streams: Any = [X]
+    if is_dataset(X):
+        streams = [X.scanner().to_reader()]
+    elif is_dask_frame(X):
+        frames = (part.compute() for part in X.partitions)
+        streams = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    elif not hasattr(X, "__arrow_c_stream__"):  # a lazy frame of polars; older ones have no batches
         streams = X.collect_batches() if hasattr(X, "collect_batches") else [X.collect()]
     for stream in streams:
         for batch in pa.RecordBatchReader.from_stream(stream):

@@ -111,17 +111,10 @@ def load_for_predict(
     known: Sequence[Any],
     missing: MissingPolicy,
     *,
-    id_column: str | None = None,
-    groups_needed: bool = True,
+    roles: Roles,
 ) -> LoadedTable:
-    """Read a table for a model whose groups are ``known``.
-
-    Without ``groups_needed`` the table may lack all sensitive columns.
-    """
-    sensitive = _sensitive_of(source, preprocessing, groups_needed)
-    roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
-    check_id(id_column, (*roles.sensitive, *roles.features))
-    require_columns(source, roles.needed)
+    """Read a table for a model whose groups are ``known``."""
+    sensitive = roles.sensitive
     names = (preprocessing.text_columns | roles.names) & set(roles.needed)
     table, kept, ids, id_name = _read(source, roles, names, missing)
     groups = None
@@ -131,6 +124,21 @@ def load_for_predict(
     preprocessing = replace(preprocessing, impute=missing.features == "impute")
     X = preprocessing.rows_of(table)
     return LoadedTable(X, groups, preprocessing, kept, ids, id_name)
+
+
+def roles_for_predict(
+    source: TableSource,
+    preprocessing: Preprocessing,
+    *,
+    id_column: str | None = None,
+    groups_needed: bool = True,
+) -> Roles:
+    """Columns of a table for a model; without ``groups_needed`` it may lack all sensitive ones."""
+    sensitive = _sensitive_of(source, preprocessing, groups_needed)
+    roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
+    check_id(id_column, (*roles.sensitive, *roles.features))
+    require_columns(source, roles.needed)
+    return roles
 
 
 def _sensitive_of(

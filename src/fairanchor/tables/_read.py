@@ -99,7 +99,7 @@ def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
         if path.is_dir():
             raise IsADirectoryError(
                 f"{path} is a directory, expected one file with a table. Only 'fairanchor fit' "
-                "reads directories: name one of the files, or join them."
+                "and 'fairanchor predict' read directories: name one of the files, or join them."
             )
         if not path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
