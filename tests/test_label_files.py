@@ -243,7 +243,10 @@ def test_fit_predict_gathers_the_labels(stored):
     assert_array_equal(found, expected)
 
 
-def test_new_rows_have_to_be_in_memory(streamed, stored):
-    for method in (streamed.predict, streamed.predict_proba, streamed.transform, streamed.score):
+def test_all_but_predict_take_rows_in_memory(streamed, stored):
+    X, groups, dataset = stored
+    expected = streamed.predict(X, sensitive_features=groups)
+    assert_array_equal(streamed.predict(dataset, sensitive_features="g"), expected)
+    for method in (streamed.predict_proba, streamed.transform, streamed.score):
         with pytest.raises(TypeError, match="FileSystemDataset, expected rows in memory"):
-            method(stored[2], sensitive_features="g")
+            method(dataset, sensitive_features="g")
