@@ -214,6 +214,7 @@ def test_bands_above_the_budget_give_the_labels_of_memory(
     name, client, dataset, frame, monkeypatch
 ):
     monkeypatch.setattr(_sweep, "MOST_ENTRIES", 200)
+    monkeypatch.setattr(_sweep, "ENTRIES_PER_CELL", 0)
     monkeypatch.setattr(_transport, "FEW_ENTRIES", 0)
     few = FairKMeans(3, tol=0.0, max_passes=4, random_state=0)
     model = OTHER_MODELS.get(name, few)

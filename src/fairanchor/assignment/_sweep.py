@@ -15,6 +15,7 @@ import numpy as np
 
 from fairanchor._kernels import _sweep as kernels
 from fairanchor._kernels._dual import Band
+from fairanchor._utils._sampling import split_by_code
 from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._sums import label_sums
 
@@ -22,8 +23,9 @@ from fairanchor.rows._sums import label_sums
 COSTS_AT_A_TIME = 2**18
 # Label of a row that adds to no sum.
 NOT_CLEAR = -1
-# Candidates in the band of rows in chunks: a band with more is thinned.
-MOST_ENTRIES = 2**22
+# Candidates in the band of rows in chunks, for all cells and for each: a band with more is thinned.
+# With 200 for each, prices are so far off that costs rise.
+MOST_ENTRIES, ENTRIES_PER_CELL = 2**22, 2**10
 
 
 class Costs(Protocol):
@@ -100,7 +102,7 @@ class Swept:
         return not self.thinned and bool(is_within.all())
 
     def width_of_a_small_band(self, prices: np.ndarray) -> float:
-        """Width at which a band around other prices has half of `MOST_ENTRIES`, by estimate."""
+        """Width at which a band around other prices has half of `most_entries`, by estimate."""
         counts = np.diff(self.band.first)
         entries, least = self.cheapest(prices)
         regrets = self.priced(prices) - np.repeat(least, counts)
@@ -110,22 +112,22 @@ class Swept:
         order = np.argsort(regrets)
         # Every row in the band has its cheapest cluster there, besides the others.
         until = 2.0 * np.cumsum(weights[order])
-        place = int(np.searchsorted(until, MOST_ENTRIES / 2))
+        place = int(np.searchsorted(until, most_entries(prices) / 2))
         return float(regrets[order[min(place, len(order) - 1)]])
 
-    def every(self, step: int) -> "Swept":
-        """The same pass with every so manieth row of the band only; weights are not changed."""
-        chosen = np.arange(0, len(self.rows), step)
+    def thin(self, steps: np.ndarray) -> "Swept":
+        """The same pass with every ``steps[r]``-th row of group r in the band; weights stay."""
         band, counts = self.band, np.diff(self.band.first)
         is_kept = np.zeros(len(counts), dtype=bool)
-        is_kept[chosen] = True
-        entries = np.repeat(is_kept, counts)
+        for members, step in zip(split_by_code(band.group_codes, len(steps)), steps, strict=True):
+            is_kept[members[::step]] = True
+        chosen, entries = np.flatnonzero(is_kept), np.repeat(is_kept, counts)
         first = np.concatenate([[0], np.cumsum(counts[chosen])])
-        thin = Band(
+        thinned = Band(
             first, band.clusters[entries], band.costs[entries], band.group_codes[chosen],
             band.weights[chosen],
         )  # fmt: skip
-        return replace(self, rows=self.rows[chosen], band=thin)
+        return replace(self, rows=self.rows[chosen], band=thinned)
 
     def narrowed(self, prices: np.ndarray, widths: np.ndarray) -> tuple["Swept", np.ndarray]:
         """What a pass at other prices and widths within reach would find, without a pass.
@@ -213,7 +215,7 @@ def sweep(
     sums : {None, "clear", "all"}
         Whether to sum the clear rows of each cluster, or all rows at their cheapest cluster.
     thin : bool
-        Whether a band of more than `MOST_ENTRIES` candidates of rows in chunks is thinned.
+        Whether a band of more than `most_entries` candidates of rows in chunks is thinned.
     title : str
         Names the pass where passes are reported.
 
@@ -225,7 +227,7 @@ def sweep(
     if not isinstance(rows, ChunkedRows):
         return task(rows)
     clear, cost, numbers, band, chunks, summed, thinned = rows.each(
-        title, _OfChunk(task), combine=partial(_joined, MOST_ENTRIES if thin else np.inf)
+        title, _OfChunk(task), combine=partial(_joined, most_entries(prices) if thin else np.inf)
     )
     return Swept(
         None, clear, cost, numbers, Band(*band), chunks, prices, task.widths, summed, thinned
@@ -320,37 +322,56 @@ class SweepTask:
         return cost
 
 
-def _joined(most_entries: float, parts: Iterable[Swept]) -> tuple:
+def most_entries(prices: np.ndarray) -> int:
+    """Candidates in a band that is not thinned."""
+    return max(MOST_ENTRIES, ENTRIES_PER_CELL * prices.size)
+
+
+def _joined(most: float, parts: Iterable[Swept]) -> tuple:
     """What all chunks found together, in plain arrays: one band of all bands.
 
-    A band that becomes too large is thinned: every second row of it goes, wherever it is stored.
+    A band that becomes too large is thinned: every second row of the group with most of it goes,
+    wherever it is stored, so that small groups keep theirs.
     """
     kept: list[Swept] = []
     total: list = []
-    step, n_entries = 1, 0
+    steps: Any = None
+    entries_of_groups: Any = 0
     for part in parts:
         entries, _ = part.cheapest(part.prices)
         mass, cost = np.zeros(part.clear.shape), part.band.weights @ part.band.costs[entries]
         np.add.at(mass, (part.band.clusters[entries], part.band.group_codes), part.band.weights)
         own = [part.clear, part.clear_cost, mass, cost, 0.0 if part.sums is None else part.sums]
         total = [a + b for a, b in zip(total, own, strict=True)] if total else own
-        kept.append(part.every(step) if step > 1 else part)
-        n_entries += len(kept[-1].band.costs)
-        while n_entries > most_entries and any(len(part.rows) > 1 for part in kept):
-            step *= 2
-            kept = [part.every(2) for part in kept]
-            n_entries = sum(len(part.band.costs) for part in kept)
+        if steps is None:
+            steps = np.ones(len(part.widths), dtype=np.int64)
+        kept.append(part.thin(steps) if steps.max() > 1 else part)
+        entries_of_groups = entries_of_groups + _entries_of_groups(kept[-1])
+        while entries_of_groups.sum() > most and any(len(part.rows) > 1 for part in kept):
+            halved = np.ones_like(steps)
+            halved[entries_of_groups.argmax()] = 2
+            steps *= halved
+            kept = [part.thin(halved) for part in kept]
+            before, entries_of_groups = entries_of_groups, sum(map(_entries_of_groups, kept))
+            if before.sum() == entries_of_groups.sum():  # one row of each chunk is left
+                break
     clear, clear_cost, mass, cost, sums = total
     bands = [part.band for part in kept]
     counts = np.concatenate([np.diff(band.first) for band in bands])
     edges = np.cumsum([0, *(len(part.rows) for part in kept)])
     first = np.concatenate([[0], np.cumsum(counts)])
     band = Band(first, *(np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]))
-    if step > 1:
+    is_thinned = bool(steps.max() > 1)
+    if is_thinned:
         band, clear, clear_cost = _weighted_as(mass, cost, kept[0], band, clear, clear_cost)
     numbers = np.concatenate([part.rows for part in kept])
     sums = None if kept[0].sums is None else sums
-    return clear, clear_cost, numbers, list(band), edges, sums, step > 1
+    return clear, clear_cost, numbers, list(band), edges, sums, is_thinned
+
+
+def _entries_of_groups(swept: Swept) -> np.ndarray:
+    counts = np.diff(swept.band.first)
+    return np.bincount(swept.band.group_codes, counts, minlength=len(swept.widths))
 
 
 def _weighted_as(
