@@ -11,14 +11,14 @@ lower bound on the cost. The minimum is smoothed by a temperature, so that Newto
 only rows in the band of a sweep have to be looked at.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairanchor._kernels import _dual as kernels
 from fairanchor._utils._sampling import spread_sample_by_weight
-from fairanchor.assignment._sweep import Costs, Swept, sweep
+from fairanchor.assignment._sweep import Costs, Swept, joined_bands, sweep
 from fairanchor.constraints._bounds import CellConstraints
 from fairanchor.rows import ChunkedRows
 
@@ -30,7 +30,7 @@ STEP_TEMPERATURE, SECOND_TEMPERATURE = 0.016, 0.1
 COOLING = 4.0
 # In temperatures: how far prices may move before the next sweep, and by how much more if that was
 # too little. Clear rows have no share elsewhere even then.
-REACH, WIDENING = 8.0, 4.0
+REACH, WIDENING, FAR = 8.0, 4.0, 2.0
 WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first, and next, where these are at least so many per cell.
 START_ROWS, SECOND_ROWS, ROWS_PER_CELL = 2_000, 40_000, 200
@@ -89,6 +89,7 @@ def solve_dual(
     known: Swept | None = None,
     temperature: float = np.inf,
     thinned: bool = False,
+    far: bool = True,
 ) -> Dual:
     """Multipliers for rows in memory or in chunks.
 
@@ -116,6 +117,8 @@ def solve_dual(
     thinned : bool
         Whether the last band of rows in chunks may be thinned: the multipliers are needed, not the
         rows.
+    far : bool
+        Whether the start is that of a sample, far away compared with the bands that many rows need.
 
     Returns
     -------
@@ -137,12 +140,13 @@ def solve_dual(
             first = second
         else:
             start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
+    if known is not None:  # it was made for multipliers at the last temperature
+        first = last
     if temperature < first:
         first, last = temperature, min(last, temperature / COOLING)
-    search = _Search(rows, costs, constraints, sums, rough=rough, thinned=thinned)
-    # What a sample found is far away compared with the bands that many rows need.
-    is_far = search.in_chunks and temperature == np.inf
-    return search.follow(start, first, last, known, widening=WIDENING if is_far else 1.0)
+    search = _Search(rows, costs, constraints, sums, rough=rough, thinned=thinned, sample=sample)
+    is_far = far and search.in_chunks and temperature == np.inf
+    return search.follow(start, first, last, known, widening=FAR if is_far else 1.0)
 
 
 def small_temperature(swept: Swept, prices: np.ndarray) -> float:
@@ -236,8 +240,10 @@ class _Search:
         *,
         rough: bool = True,
         thinned: bool = True,
+        sample: Any = None,
     ) -> None:
         self.rows, self.costs, self.constraints, self.sums = rows, costs, constraints, sums
+        self.sample = sample
         self.bounds, self.thinned = constraints.for_kernels, thinned
         self.in_chunks = isinstance(rows, ChunkedRows)
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
@@ -281,7 +287,9 @@ class _Search:
             state = search.maximise(temperature, reach)
             if state < 0 and n_sweeps < MAX_SWEEPS:
                 n_sweeps += 1
-                if len(search.swept.band.costs) <= self.most_entries:
+                if self.sample is not None:
+                    search, reach = self._beyond(search, temperature), REACH * temperature
+                elif len(search.swept.band.costs) <= self.most_entries:
                     reach *= WIDENING
                 if n_sweeps % 3 == 0:
                     temperature *= COOLING
@@ -305,6 +313,32 @@ class _Search:
                     search = _Band(self, search.multipliers, width)
                 else:
                     reach = search.width - kernels.NEGLIGIBLE * temperature
+
+    def _beyond(self, search: "_Band", temperature: float) -> "_Band":
+        """A wider band, for which no pass is made: sampled rows stand for those that are clear.
+
+        Of each cell, they weigh as much as its clear rows.
+        """
+        swept, sample, width = search.swept, self.sample, search.width
+        own = sweep(sample, self.costs, swept.prices, swept.widths)
+        is_clear = np.ones(sample.n_rows, dtype=bool)
+        is_clear[own.rows] = False
+        cells = np.asarray(own.labels)[is_clear], sample.group_codes[is_clear]
+        ratio = np.divide(swept.clear, own.clear, out=np.zeros_like(own.clear), where=own.clear > 0)
+        others = sample.subset(np.flatnonzero(is_clear)).weighted(
+            sample.weights[is_clear] * ratio[cells]
+        )
+        missing = np.where(own.clear > 0, 0.0, swept.clear)
+        for _ in range(MAX_SWEEPS):
+            width *= WIDENING
+            wider = sweep(others, self.costs, swept.prices, width)
+            wider = replace(
+                wider, clear=wider.clear + missing, band=joined_bands([swept.band, wider.band])
+            )
+            search = _Band(self, search.multipliers, width, wider)
+            if search.maximise(temperature, width - kernels.NEGLIGIBLE * temperature) >= 0:
+                break
+        return search
 
 
 class _Band:

@@ -335,38 +335,46 @@ def _joined(most: float, parts: Iterable[Swept]) -> tuple:
     """
     kept: list[Swept] = []
     total: list = []
+    before = _WholeBand()
     steps: Any = None
     entries_of_groups: Any = 0
     for part in parts:
-        entries, _ = part.cheapest(part.prices)
-        mass, cost = np.zeros(part.clear.shape), part.band.weights @ part.band.costs[entries]
-        np.add.at(mass, (part.band.clusters[entries], part.band.group_codes), part.band.weights)
-        own = [part.clear, part.clear_cost, mass, cost, 0.0 if part.sums is None else part.sums]
+        own = [part.clear, part.clear_cost, 0.0 if part.sums is None else part.sums]
         total = [a + b for a, b in zip(total, own, strict=True)] if total else own
         if steps is None:
             steps = np.ones(len(part.widths), dtype=np.int64)
-        kept.append(part.thin(steps) if steps.max() > 1 else part)
-        entries_of_groups = entries_of_groups + _entries_of_groups(kept[-1])
+        elif steps.max() > 1:
+            before.add(part)
+            part = part.thin(steps)
+        kept.append(part)
+        entries_of_groups = entries_of_groups + _entries_of_groups(part)
         while entries_of_groups.sum() > most and any(len(part.rows) > 1 for part in kept):
+            if steps.max() == 1:
+                before.add(*kept)
             halved = np.ones_like(steps)
             halved[entries_of_groups.argmax()] = 2
             steps *= halved
+            n_entries = entries_of_groups.sum()
             kept = [part.thin(halved) for part in kept]
-            before, entries_of_groups = entries_of_groups, sum(map(_entries_of_groups, kept))
-            if before.sum() == entries_of_groups.sum():  # one row of each chunk is left
+            entries_of_groups = sum(map(_entries_of_groups, kept))
+            if n_entries == entries_of_groups.sum():  # one row of each chunk is left
                 break
-    clear, clear_cost, mass, cost, sums = total
-    bands = [part.band for part in kept]
-    counts = np.concatenate([np.diff(band.first) for band in bands])
+    clear, clear_cost, sums = total
+    band = joined_bands([part.band for part in kept])
     edges = np.cumsum([0, *(len(part.rows) for part in kept)])
-    first = np.concatenate([[0], np.cumsum(counts)])
-    band = Band(first, *(np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]))
     is_thinned = bool(steps.max() > 1)
     if is_thinned:
-        band, clear, clear_cost = _weighted_as(mass, cost, kept[0], band, clear, clear_cost)
+        band, clear, clear_cost = before.weights_of(kept[0], band, clear, clear_cost)
     numbers = np.concatenate([part.rows for part in kept])
     sums = None if kept[0].sums is None else sums
     return clear, clear_cost, numbers, list(band), edges, sums, is_thinned
+
+
+def joined_bands(bands: list[Band]) -> Band:
+    """The rows of all bands."""
+    counts = np.concatenate([np.diff(band.first) for band in bands])
+    first = np.concatenate([[0], np.cumsum(counts)])
+    return Band(first, *(np.concatenate(each) for each in list(zip(*bands, strict=True))[1:]))
 
 
 def _entries_of_groups(swept: Swept) -> np.ndarray:
@@ -374,19 +382,32 @@ def _entries_of_groups(swept: Swept) -> np.ndarray:
     return np.bincount(swept.band.group_codes, counts, minlength=len(swept.widths))
 
 
-def _weighted_as(
-    mass: np.ndarray, cost: float, like: Swept, band: Band, clear: np.ndarray, clear_cost: float
-) -> tuple[Band, np.ndarray, float]:
-    """A thinned band with the weight of all rows at the prices of the pass, cell by cell."""
-    swept = replace(like, band=band, clear=np.zeros(mass.shape))
-    entries, _ = swept.cheapest(like.prices)
-    cells = band.clusters[entries], band.group_codes
-    found = swept.mass(like.prices)
-    ratio = np.divide(mass, found, out=np.zeros(mass.shape), where=found > 0)
-    band = band._replace(weights=band.weights * ratio[cells])
-    # Cells without any row, and what the others cost more or less than all.
-    clear = clear + np.where(found > 0, 0.0, mass)
-    return band, clear, clear_cost + cost - float(band.weights @ band.costs[entries])
+class _WholeBand:
+    """Weight of the cells and cost of a band at the prices of the pass, before it is thinned."""
+
+    def __init__(self) -> None:
+        self.mass: Any = 0.0
+        self.cost = 0.0
+
+    def add(self, *parts: Swept) -> None:
+        for part in parts:
+            entries, _ = part.cheapest(part.prices)
+            self.mass = self.mass + part.mass(part.prices) - part.clear
+            self.cost += float(part.band.weights @ part.band.costs[entries])
+
+    def weights_of(
+        self, like: Swept, band: Band, clear: np.ndarray, clear_cost: float
+    ) -> tuple[Band, np.ndarray, float]:
+        """The thinned band with the weight of all rows, cell by cell; the clear rows' totals."""
+        swept = replace(like, band=band, clear=np.zeros(clear.shape))
+        entries, _ = swept.cheapest(like.prices)
+        cells = band.clusters[entries], band.group_codes
+        found = swept.mass(like.prices)
+        ratio = np.divide(self.mass, found, out=np.zeros(found.shape), where=found > 0)
+        band = band._replace(weights=band.weights * ratio[cells])
+        # Cells without any row, and what the others cost more or less than all.
+        clear = clear + np.where(found > 0, 0.0, self.mass)
+        return band, clear, clear_cost + self.cost - float(band.weights @ band.costs[entries])
 
 
 def first_least(values: np.ndarray, first: np.ndarray) -> np.ndarray:

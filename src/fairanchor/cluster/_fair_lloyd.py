@@ -198,7 +198,7 @@ class FairLloyd:
         while True:
             near = self._dual(sample, centers, multipliers, gaps)
             start = self._shifted(rows, near.multipliers, differs, len(centers))
-            step = self._dual(rows, centers, start, gaps, sample, temperature)
+            step = self._dual(rows, centers, start, gaps, sample, temperature, far=best is None)
             differs = step.multipliers - near.multipliers
             multipliers, cost = near.multipliers, max(step.bound, 0.0)
             temperature = min(temperature, small_temperature(step.swept, step.prices))
@@ -274,12 +274,14 @@ class FairLloyd:
         gaps: tuple[float, float],
         sample: Any = None,
         temperature: float = np.inf,
+        *,
+        far: bool = True,
     ) -> Dual:
         constraints = self.constraint.cells(rows.group_sizes, len(centers))
         return solve_dual(
             rows, CenterCosts(centers), constraints, start=multipliers, sample=sample, gaps=gaps,
             rough=sample is None, sums="clear" if sample is None else "all",
-            temperature=temperature, thinned=True,
+            temperature=temperature, thinned=True, far=far,
         )  # fmt: skip
 
     def _assign(

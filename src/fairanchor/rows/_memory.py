@@ -15,7 +15,14 @@ from fairanchor._kernels import _distinct as kernels
 from fairanchor._utils._cached import cached_property
 from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._shared_state import one_blas_thread
-from fairanchor.rows._tables import UnitTable, bytes_of, numbers_per_row, rows_at, rows_between
+from fairanchor.rows._tables import (
+    ChosenRows,
+    UnitTable,
+    bytes_of,
+    numbers_per_row,
+    rows_at,
+    rows_between,
+)
 
 BLOCK_ROWS = 8192
 # Blocks of sparse rows are larger by the number of features over this, but not by more: sums over a
@@ -62,7 +69,7 @@ class MemoryRows:
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features), C-contiguous float64 or float32
-        Or a `UnitTable` of one, or a sparse array in CSR format.
+        Or a `UnitTable` or `ChosenRows` of one, or a sparse array in CSR format.
     group_codes : ndarray of shape (n_rows,), dtype int64
     n_groups : int
     weights : ndarray of shape (n_rows,), or None
@@ -258,7 +265,7 @@ class DistinctRows(MemoryRows):
 
     def __init__(self, rows: MemoryRows, first: np.ndarray, place: np.ndarray) -> None:
         super().__init__(
-            rows_at(rows.X, first),
+            ChosenRows(rows.X, first),
             rows.group_codes[first],
             rows.n_groups,
             weights=np.bincount(place, minlength=len(first)).astype(np.float64),
@@ -270,8 +277,8 @@ class DistinctRows(MemoryRows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the distinct rows, and of where they are."""
-        return super().nbytes + self.first.nbytes + self.place.nbytes
+        """Bytes of where the distinct rows are, and of their groups and weights."""
+        return super().nbytes + self.place.nbytes
 
     def spread(self, labels: np.ndarray, split: Split) -> np.ndarray:
         """Labels of the table's rows; the copies of a split row take turns in row order."""

@@ -39,6 +39,21 @@ class UnitTable:
         return out
 
 
+class ChosenRows:
+    """Rows of a dense table by their numbers, gathered block by block: there is no copy of them."""
+
+    def __init__(self, X: Any, numbers: np.ndarray) -> None:
+        self.X, self.numbers = X, numbers
+        self.shape, self.dtype = (len(numbers), X.shape[1]), X.dtype
+        self.nbytes = numbers.nbytes
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        return np.asarray(rows_at(self.X, self.numbers[index]))
+
+
 def with_unit_rows(X: Any) -> Any:
     """The table with rows of unit length; a sparse one shares all but its numbers."""
     if not sparse.issparse(X):
@@ -70,7 +85,7 @@ def part_of(X: Any, start: int, stop: int) -> Any:
 
 def rows_at(X: Any, indices: np.ndarray) -> Any:
     """Rows by their numbers, contiguous."""
-    return X[indices] if sparse.issparse(X) else np.ascontiguousarray(X[indices])
+    return X.take(indices, axis=0) if isinstance(X, np.ndarray) else X[indices]
 
 
 def stacked(tables: Sequence[Any]) -> Any:
