@@ -525,19 +525,21 @@ def test_a_band_that_is_thinned_leaves_labels_exact_and_the_same_everywhere(
     assert memory.inertia_ <= 1.005 * whole.inertia_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [FairKMeans, AnchorFairClustering])
-def test_prices_that_a_sample_cannot_tell_take_one_more_pass(estimator, monkeypatch):
-    # Far apart blobs: by how much a group misses its share of a blob is noise in a sample.
-    rng = np.random.default_rng(2)
+def test_prices_that_a_sample_cannot_tell_take_few_passes(estimator, monkeypatch):
+    # Blobs are far apart: by how much a group misses its share of one is noise in a sample.
+    rng = np.random.default_rng(4)
     blobs = rng.integers(4, size=200_000)
     X = 9.0 * rng.normal(size=(4, 6))[blobs] + rng.normal(size=(200_000, 6))
     groups = rng.integers(3, size=200_000)
-    whole = estimator(4, random_state=0).fit(X, sensitive_features=groups)
+    whole = FairKMeans(4, random_state=0).fit(X, sensitive_features=groups)
     monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 2**15)
     model = estimator(4, random_state=0).fit(X, sensitive_features=groups)
     assert model.worst_violation_ < 1.0
-    assert model.inertia_ == pytest.approx(whole.inertia_, rel=1e-3)
-    assert model.n_passes_ <= 5
+    assert model.n_passes_ <= 4
+    if estimator is FairKMeans:
+        assert model.inertia_ == pytest.approx(whole.inertia_, rel=1e-4)
 
 
 def test_a_band_that_is_thinned_keeps_small_groups(monkeypatch):

@@ -22,6 +22,9 @@ MAX_PRODUCTS, USUAL_PRODUCTS, RESIDUAL = 40, 5, 0.03
 # step that is accepted.
 FIRST_RADIUS = 4.0
 SHRINK, MAX_TRIALS = 0.3, 8
+# Steps that would have gone beyond the reach of the band before a search ends there. One can be
+# too long where the next ones are not.
+MAX_BLOCKED = 3
 ROUNDING_ERROR = 1e-12
 
 
@@ -323,7 +326,7 @@ def maximise(band, bounds, clear, multipliers, temperature, tolerance, max_steps
     ridge, step, trial = np.empty(n_bounds), np.empty(n_bounds), np.empty(n_bounds)
     is_free = np.empty(n_bounds, dtype=np.int64)
     radius, length, gain = FIRST_RADIUS * temperature, 0.0, 0.0
-    n_steps, n_trials, blocked, value, trial_value = 0, 0, False, -np.inf, 0.0
+    n_steps, n_trials, n_blocked, blocked, value, trial_value = 0, 0, 0, False, -np.inf, 0.0
     for j in range(n_bounds):
         trial[j] = multipliers[j]
     while True:
@@ -369,8 +372,10 @@ def maximise(band, bounds, clear, multipliers, temperature, tolerance, max_steps
             ridge[j] = (missed if missed > tolerance[j] else tolerance[j]) / radius
         if is_met:
             return 1
-        if blocked:
+        n_blocked += blocked
+        if n_blocked == MAX_BLOCKED:
             return -1
+        blocked = False
         if n_steps == max_steps:
             return 0
         n_steps += 1
