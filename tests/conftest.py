@@ -13,8 +13,8 @@ from fairanchor import datasets
 from fairanchor.groups._groups import check_groups
 
 # Examples per property: few for the fast tier, many for `make test-all`, which sets the variable.
-settings.register_profile("dev", max_examples=15, deadline=None)
-settings.register_profile("ci", max_examples=100, deadline=None)
+settings.register_profile("dev", max_examples=8, deadline=None)
+settings.register_profile("ci", max_examples=60, deadline=None)
 settings.load_profile(os.environ.get("FAIRANCHOR_HYPOTHESIS", "dev"))
 
 

@@ -6,6 +6,8 @@ that keep slow ones small, `VARIANTS` further ones worth testing.
 
 from importlib.util import find_spec
 
+import pytest
+
 from fairanchor import cluster
 
 SMALL = {
@@ -26,6 +28,8 @@ VARIANTS = {
 }
 #: Clusterers of any number of rows, which have tests of their own.
 LARGE_SCALE = {"FairKMeans", "SociallyFairKMeans"}
+#: Clusterers of which only the tests of their own are fast.
+SLOW = {"DeepFairClustering"}
 AVAILABLE = [n for n in cluster.__all__ if n != "DeepFairClustering" or find_spec("torch")]
 
 
@@ -39,3 +43,11 @@ def clusterers(*, large_scale=True, variants=False, **parameters):
             key = " ".join([name, *variant.values()])
             estimators[key] = getattr(cluster, name)(**SMALL.get(name, {}), **variant, **parameters)
     return estimators
+
+
+def marked(estimators):
+    """The clusterers as parameters of a test, slow ones marked."""
+    return [
+        pytest.param(own, id=repr(own), marks=[pytest.mark.slow] * (type(own).__name__ in SLOW))
+        for own in estimators
+    ]

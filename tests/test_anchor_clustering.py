@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
@@ -749,7 +749,6 @@ def test_warnings_point_to_the_line_that_fits(zafar):
 # Random tables
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_counts_are_exact_for_random_tables(data):
     n = data.draw(st.integers(1, 60))

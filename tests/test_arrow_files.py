@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -29,7 +29,6 @@ def rows_of_batches(content):
     return _row_files._ipc_footer(pa.BufferReader(content))[0]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), max_size=8),
     compression=st.sampled_from([None, "lz4", "zstd"]),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -363,7 +363,6 @@ def assert_equal_values(found, expected):
         assert found == expected
 
 
-@settings(max_examples=40, deadline=None)
 @given(results=st.lists(plain_values, max_size=3))
 def test_results_come_back_as_they_were(results, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoint")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from every_clusterer import clusterers
+from every_clusterer import SLOW, clusterers
 from fairanchor import (
     AnchorFairClustering,
     DeepFairClustering,
@@ -14,14 +14,14 @@ from fairanchor import (
     SociallyFairKMeans,
 )
 
-ESTIMATORS = [
-    AnchorFairClustering(n_clusters=3),
-    AnchorFairClustering(n_clusters=3, anchors="fdas", graph="reconstruction"),
+BY_NAME = {"AnchorFairClustering": AnchorFairClustering(n_clusters=3), **clusterers(n_clusters=3)}
+FAST = [estimator for name, estimator in BY_NAME.items() if name not in SLOW]
+OTHERS = [
     AnchorFairClustering(n_clusters=3, tolerance=0.2),
     FairKMeans(n_clusters=3, tolerance=0.2),
-    *clusterers(n_clusters=3).values(),
+    *(BY_NAME[name] for name in BY_NAME if name in SLOW),
 ]
-
+PAPER = AnchorFairClustering(n_clusters=3, anchors="fdas", graph="reconstruction")
 
 KINDS = ("dense", "sparse")
 
@@ -42,8 +42,14 @@ pytestmark = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(FAST, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([PAPER, *OTHERS], expected_failed_checks=expected_failures)
+def test_scikit_learn_checks_of_slow_clusterers_and_variants(estimator, check):
     check(estimator)
 
 
@@ -100,7 +106,7 @@ def with_groups(estimator):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [with_groups(estimator) for estimator in (ESTIMATORS[0], *ESTIMATORS[2:])],
+    [with_groups(estimator) for estimator in (*FAST, *OTHERS)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks_with_groups(estimator, check):

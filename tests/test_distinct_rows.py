@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -19,7 +19,6 @@ def lattice(seed, n=400, d=2, n_groups=3, levels=4, n_jobs=None):
     return MemoryRows(X, rng.integers(n_groups, size=n), n_groups, n_jobs=n_jobs)
 
 
-@settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 300), d=st.integers(1, 3))
 def test_distinct_rows_are_those_of_numpy(seed, n, d):
     rows = lattice(seed, n, d)
@@ -116,7 +115,6 @@ def test_labels_of_a_table_full_of_equal_rows_are_exact(estimator):
     assert agree.mean() > 0.9
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 200), at_most=st.integers(1, 60))
 def test_a_sample_by_weight_meets_rows_as_often_as_they_weigh(seed, n, at_most):
     weights = np.random.default_rng(seed).exponential(size=n) ** 3 + 1e-9

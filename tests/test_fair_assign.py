@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment, linprog
@@ -150,7 +150,6 @@ def assert_consistent(result, costs, group, weights=None):
 # Exact proportions
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(3, 80),
@@ -367,7 +366,6 @@ def assert_consistent_within(result, costs, group, upper):
     assert np.all(result.counts[upper == 0] == 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(4, 60),
@@ -602,7 +600,6 @@ def test_the_order_of_clusters_does_not_matter(asked):
     assert_allclose(other.lp_value, expected.lp_value, rtol=1e-7)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), asked=st.sampled_from(sorted(ASKED)))
 def test_a_constant_added_to_a_rows_costs_changes_no_label(seed, asked):
     costs, group = make_instance(seed, 60)

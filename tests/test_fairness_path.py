@@ -78,7 +78,7 @@ def test_models_of_the_path_predict(people, path):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), copied=st.booleans())
 def test_costs_fall_on_random_tables(seed, copied):
     rng = np.random.default_rng(seed)

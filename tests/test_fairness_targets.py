@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
@@ -225,7 +225,6 @@ def test_contradictions_with_the_data_are_named_with_their_slack(parameters, exp
 
 
 @given(draw=st.integers(0, 10**6))
-@settings(deadline=None)
 def test_feasible_is_what_a_linear_program_without_slack_finds(draw):
     rng = np.random.default_rng(draw)
     c, h = int(rng.integers(1, 4)), int(rng.integers(1, 4))

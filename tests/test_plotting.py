@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
@@ -52,7 +52,6 @@ def widths_of_bars(ax):
     return np.array([[bar.get_width() for bar in container] for container in ax.containers]).T
 
 
-@settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=30))
 def test_composition_bars_are_the_shares_of_the_groups(pairs):
     labels, groups = zip(*pairs, strict=True)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -24,7 +24,6 @@ def shares_of(sizes, n_anchors):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 30))
-@settings(deadline=None)
 def test_balanced_quotas_keep_their_promises(sizes, n_anchors, n_clusters):
     assume(len(sizes) <= n_anchors <= sizes.sum())
     quotas = balanced_quotas(sizes, n_anchors, n_clusters)
@@ -41,7 +40,6 @@ def test_balanced_quotas_keep_their_promises(sizes, n_anchors, n_clusters):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 10))
-@settings(deadline=None)
 def test_balanced_quotas_are_proportional_within_one_where_the_minimum_allows(
     sizes, n_anchors, n_clusters
 ):
@@ -53,7 +51,6 @@ def test_balanced_quotas_are_proportional_within_one_where_the_minimum_allows(
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400), n_clusters=st.integers(1, 30))
-@settings(deadline=None)
 def test_a_larger_group_has_no_fewer_seats(sizes, n_anchors, n_clusters):
     assume(len(sizes) <= n_anchors <= sizes.sum())
     assert np.all(np.diff(balanced_quotas(sizes, n_anchors, n_clusters)) <= 0)
@@ -103,7 +100,6 @@ def literal_paper_quotas(sizes, n_anchors):
 
 
 @given(sizes=group_sizes, n_anchors=st.integers(1, 400))
-@settings(deadline=None)
 def test_paper_quotas_follow_the_algorithm(sizes, n_anchors):
     assume(n_anchors <= sizes.sum())
     before = sizes.copy()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -63,7 +63,6 @@ def test_auto_takes_all_pairs_up_to_200_rows_and_neighbours_above():
     assert (graph.count_nonzero(axis=1) >= 10).all()
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     n_rows=st.integers(2, 40),
     n_distinct=st.integers(1, 6),
@@ -119,7 +118,6 @@ def test_the_scale_of_the_rows_does_not_matter(affinity, scale):
     assert_allclose(as_array(build_affinity(X * scale, affinity)), expected, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=12))
 def test_weighted_median_is_the_median_of_repeated_values(pairs):
     values, repeats = np.array(pairs).T

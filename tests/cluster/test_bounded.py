@@ -3,7 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
@@ -170,7 +170,6 @@ def test_against_all_assignments_of_few_rows(seed, objective):
         assert model.inertia_ >= best * (1 - 1e-7)
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n_attributes=st.integers(1, 3),

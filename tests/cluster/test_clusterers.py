@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from every_clusterer import clusterers
+from every_clusterer import clusterers, marked
 from fairanchor import FairnessFirstClustering, VariationalFairClustering
 from fairanchor.exceptions import FairnessWarning
 
 CLUSTERERS = list(clusterers(large_scale=False, variants=True).values())
-every_clusterer = pytest.mark.parametrize("clusterer", CLUSTERERS, ids=repr)
+every_clusterer = pytest.mark.parametrize("clusterer", marked(CLUSTERERS))
 # A penalty is in the units of the features.
 SCALE_FREE = [own for own in CLUSTERERS if not isinstance(own, VariationalFairClustering)]
 # Small data make small clusters.
@@ -45,7 +45,7 @@ def test_names_of_the_groups_do_not_matter(clusterer):
 
 
 @pytest.mark.parametrize("scale", [2.0**-330, 2.0**330])
-@pytest.mark.parametrize("clusterer", SCALE_FREE, ids=repr)
+@pytest.mark.parametrize("clusterer", marked(SCALE_FREE))
 def test_scale_of_the_features_does_not_matter(clusterer, scale):
     X, group = table()
     model = three_clusters(clusterer)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -71,7 +71,6 @@ def cost_to_centers(X, labels, centers, weights=1.0):
 # Guarantees
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(8, 120),

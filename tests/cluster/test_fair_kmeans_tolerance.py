@@ -135,7 +135,7 @@ def test_a_looser_tolerance_does_not_cost_more_from_the_same_start():
     assert (np.diff(costs) < 0).all()
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(6, 80),

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import LinearConstraint, milp
@@ -123,7 +123,6 @@ def test_flow_for_p_and_q_is_the_optimum_of_the_integer_program(seed):
 # All splits.
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n_groups=st.integers(1, 4),
@@ -159,7 +158,6 @@ def test_balance_in_rows_is_never_below_what_is_promised(
     assert_array_equal(model.labels_, model.labels_[model.fairlet_centers_][model.fairlets_])
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     method=st.sampled_from(METHODS),

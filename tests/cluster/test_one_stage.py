@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -75,7 +75,6 @@ def random_problem(seed, n_rows=25, n_groups=3, n_clusters=4):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n_groups=st.integers(1, 5),
@@ -277,7 +276,6 @@ def test_anchors_have_the_columns_of_all_views():
 # Weights
 
 
-@settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10**6))
 def test_integer_weights_have_the_objective_of_repeated_rows(seed):
     S, groups, labels = random_problem(seed, n_rows=20)

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg, sparse
@@ -77,7 +77,6 @@ def blobs(seed, n_rows=80, n_features=2):
 # The embedding
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n_groups=st.integers(1, 6),

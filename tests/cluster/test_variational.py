@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
@@ -168,7 +168,6 @@ def test_energy_never_rises_and_belongs_to_the_labels(objective, fairness_weight
 
 
 @given(seed=st.integers(0, 10**6), log_strength=st.floats(-3, 9))
-@settings(deadline=None, max_examples=30)
 def test_bound_updates_never_raise_the_soft_energy(seed, log_strength):
     rng = np.random.default_rng(seed)
     n, k, n_groups = rng.integers(5, 60), rng.integers(1, 5), rng.integers(1, 4)

@@ -4,7 +4,7 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.linalg import spsolve
@@ -157,7 +157,6 @@ def test_optimum_is_that_of_a_general_convex_solver(alpha, d, m, h, equal):
     h=st.integers(1, 4),
     log_alpha=st.floats(-3, 3),
 )
-@settings(deadline=None)
 def test_random_problems_are_solved_to_optimality(seed, n, d, c, extra, h, log_alpha):
     m = min(c + extra, n)
     case = Case(seed, n=n, d=d, m=m, c=c, h=h, alpha=10.0**log_alpha)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -41,7 +41,6 @@ def test_population_targets_of_weights_keep_the_masses():
     masses=st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(any),
     shares=st.lists(st.integers(1, 20), min_size=1, max_size=4),
 )
-@settings(max_examples=60, deadline=None)
 def test_population_targets_have_both_margins_and_full_balance(masses, shares):
     sizes = np.sort(np.array(shares) * sum(masses))[::-1]
     counts = np.ones((len(masses), len(shares)), int)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
@@ -33,7 +33,6 @@ def run_of(table, **known):
     )
 
 
-@settings(deadline=None)
 @given(tables.filter(lambda table: table.sum() > 0))
 def test_the_worst_cell_is_the_one_that_sets_the_relative_balance(table):
     composition = run_of(table).composition
@@ -120,7 +119,6 @@ def test_rows_without_a_cluster_or_a_group_are_never_a_yes(table, unassigned, un
     assert judge(run_of(table, n_rows_left_out=3)).level == "fair"
 
 
-@settings(deadline=None)
 @given(tables.filter(lambda table: (table.sum(axis=0) > 0).sum() > 1), st.data())
 def test_the_balance_with_incomplete_rows_is_a_lower_bound_for_every_completion(table, data):
     """Rows without a group get any group; those without a cluster belong to the population."""
@@ -154,7 +152,6 @@ def test_a_fair_an_unfair_and_an_empty_cluster_are_reported_as_what_they_are():
         assert "1 more cluster without a row" in page
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1))
 def test_scores_are_rounded_but_never_to_the_best(value):
     assert abs(float(score_text(value)) - value) <= 1e-4

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -226,7 +226,6 @@ def test_long_names_and_values_are_cut_in_messages():
 # Groups.
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.booleans()), min_size=1, max_size=40

@@ -120,7 +120,6 @@ def test_an_empty_pipe_and_closed_standard_input_are_refused(tmp_path, monkeypat
         open_table("-")
 
 
-@settings(deadline=None, max_examples=40)
 @given(cut=st.integers(2, len(gzip.compress(as_csv(TABLE), mtime=0)) - 1))
 def test_no_truncated_gzip_file_is_taken_for_a_whole_one(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "t.csv.gz"
@@ -226,7 +225,7 @@ def test_an_unknown_suffix_of_the_output_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(cut=st.integers(1, len(as_parquet(TABLE)) - 1))
 def test_no_truncated_parquet_is_taken_for_a_whole_one(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "t.parquet"
