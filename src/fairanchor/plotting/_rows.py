@@ -246,7 +246,7 @@ def draw_profiles(
     for (row, column), value in np.ndenumerate(table):
         # The ends of the colour scale are dark.
         color = SURFACE if abs(value) > 0.65 * COLOR_RANGE else INK
-        text = f"{value:+.1f}" if abs(value) >= 0.05 else "0.0"
+        text = deviation_text(value)
         ax.text(column + 0.5, row + 0.5, text, color=color, ha="center", va="center",
                 fontsize="small", in_layout=False)  # fmt: skip
     names = [plot_name(feature_names[j], 22) for j in columns]
@@ -257,6 +257,11 @@ def draw_profiles(
     ax.spines[:].set_visible(False)
     ax.set_ylabel("cluster")
     return ax
+
+
+def deviation_text(value: float) -> str:
+    """A difference in standard deviations; zero has no sign."""
+    return f"{value:+.1f}" if abs(value) >= 0.05 else "0.0"
 
 
 def cluster_profiles(
