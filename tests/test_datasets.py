@@ -96,7 +96,8 @@ def zafar_probability(data, phi):
 @pytest.mark.parametrize("phi", [np.pi / 4, np.pi / 8, 1.0])
 def test_zafar_log_odds_are_those_of_the_definition(phi):
     target = np.repeat([1, -1], 200)
-    data, log_odds = _generators._zafar_200_features(target, phi, np.random.default_rng(0))
+    data = np.random.default_rng(0).standard_normal((400, 200))
+    log_odds = _generators._color_and_log_odds(data, target, phi)
     assert_allclose(log_odds, logit(zafar_probability(data, phi)), atol=1e-12)
 
 
@@ -131,7 +132,8 @@ def original_zafar_probability(data, phi):
 @pytest.mark.parametrize("phi", [np.pi / 4, np.pi / 8, 1.0])
 def test_original_zafar_log_odds_are_those_of_the_definition(phi):
     target = np.repeat([1, -1], 200)
-    data, log_odds = _generators._zafar_original(target, phi, np.random.default_rng(0))
+    data = np.random.default_rng(0).standard_normal((400, 2))
+    log_odds = _generators._color_and_log_odds(data, target, phi)
     assert_allclose(expit(log_odds), original_zafar_probability(data, phi), atol=1e-12)
 
 
@@ -441,8 +443,8 @@ def test_another_table_raises_an_error_with_both_counts(small_source, small_tabl
 @pytest.mark.parametrize(
     ("choice", "match"),
     [
-        ({"features": ["text"]}, r"columns \['text'\] of small are not numeric"),
-        ({"features": ["incomplete"]}, r"columns \['incomplete'\] of small have missing values"),
+        ({"features": ["text"]}, "column 'text' of small has text"),
+        ({"features": ["incomplete"]}, "column 'incomplete' of small has text or missing"),
         ({"features": ["c"]}, r"here has no column \['c'\]"),
         ({"features": ["a", "s"]}, r"neither the sensitive nor the target column, got \['s'\]"),
         ({"features": ["y"]}, r"neither the sensitive nor the target column, got \['y'\]"),

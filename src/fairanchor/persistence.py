@@ -30,7 +30,7 @@ from fairanchor.groups._attributes import Attributes
 from fairanchor.tables._plain import from_plain, to_plain
 
 # Increased when an older version could not read the file, or would misread it.
-FORMAT, FORMAT_VERSION = "fairanchor-model", 4
+FORMAT, FORMAT_VERSION = "fairanchor-model", 5
 # Public classes of this package that a file may name: estimators, and parameters of these.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
 NO_PARAMETERS = ("AnchorFairClustering", "SociallyFairKMeans", "FairnessWarning")
@@ -45,11 +45,15 @@ NOT_NEGATIVE, POSITIVE = (0.0, ANY[1]), (5e-324, 2.0**1000)
 POINT = (-2e60, 2e60)
 
 
-class Array(NamedTuple):
-    """An array of a model file.
+NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 
-    Letters stand for numbers of clusters, groups, features, anchors, groups of all separate
-    attributes and iterations. ``kinds`` are NumPy's kinds of data types.
+
+class Field(NamedTuple):
+    """An array of a model file; a number is an array without axes.
+
+    Letters stand for numbers of clusters, groups, features, anchors, separate attributes, groups of
+    all of these, and iterations. ``kinds`` are NumPy's kinds of data types. Numbers are within
+    ``bounds``, by default finite; without axes they may be any.
     """
 
     axes: str
@@ -58,87 +62,64 @@ class Array(NamedTuple):
     optional: bool = False
 
 
-class Value(NamedTuple):
-    """A value of a model file."""
-
-    type: type
-    bounds: tuple[float, float] | None = None
-
-
-# What is stored, by attribute of the estimator.
-COMMON: dict[str, Array | Value] = {
-    "counts_": Array("cg", "if", NOT_NEGATIVE),
-    "targets_": Array("cg", "f", NOT_NEGATIVE),
-    "assignment_prices_": Array("cg"),
-    "_allowed": Array("cg", "b"),
-    "_group_shares": Array("g", "f", NOT_NEGATIVE),
-    "_length": Value(float, (1e-160, 1e160)),
-    "_price_unit": Value(float, POSITIVE),
-    "balance_": Value(float),
-    "worst_violation_": Value(float),
-    "inertia_": Value(float),
-    "assignment_gap_": Value(float),
-    "n_iter_": Value(int),
-    "n_clusters_found_": Value(int),
-    "converged_": Value(bool),
+# What is stored, by attribute of the estimator: of all, of those with targets, of the framework.
+COMMON = {
+    "counts_": Field("cg", "if", NOT_NEGATIVE),
+    "_group_shares": Field("g", "f", NOT_NEGATIVE),
+    "_length": Field("", "f", (1e-160, 1e160)),
+    "_price_unit": Field("", "f", POSITIVE),
+    "balance_": Field(""),
+    "inertia_": Field(""),
+    "n_iter_": Field("", "i"),
+    "n_clusters_found_": Field("", "i"),
+    "converged_": Field("", "b"),
 }
-OF_ANCHORS: dict[str, Array | Value] = COMMON | {
-    "anchor_labels_": Array("m", "i", NOT_NEGATIVE),
-    "anchor_masses_": Array("m", "f", NOT_NEGATIVE),
-    "anchor_indices_": Array("m", "i", NOT_NEGATIVE, optional=True),
-    "cluster_centers_": Array("cd"),
+OF_TARGETS = COMMON | {
+    "targets_": Field("cg", "f", NOT_NEGATIVE),
+    "assignment_prices_": Field("cg"),
+    "_allowed": Field("cg", "b"),
+    "worst_violation_": Field(""),
+    "assignment_gap_": Field(""),
+}
+OF_CENTERS = {"_costs.centers": Field("cd", "f", POINT), "cost_path_": Field("t")}
+OF_ANCHORS = OF_TARGETS | {
+    "anchor_labels_": Field("m", "i", NOT_NEGATIVE),
+    "anchor_masses_": Field("m", "f", NOT_NEGATIVE),
+    "anchor_indices_": Field("m", "i", NOT_NEGATIVE, optional=True),
+    "cluster_centers_": Field("cd"),
 }
 #: By the class of the estimator, or that of its costs, whose own parts are those of ``_costs``.
-FITTED: dict[str, dict[str, Array | Value]] = {
-    "CenterCosts": COMMON
+FITTED = {
+    "CenterCosts": OF_TARGETS | OF_CENTERS | {"lp_value_": Field("")},
+    "SociallyFairKMeans": COMMON
+    | OF_CENTERS
     | {
-        "_costs.centers": Array("cd", "f", POINT),
-        "cost_path_": Array("t"),
-        "lp_value_": Value(float),
-    },
-    "SociallyFairKMeans": {
-        name: COMMON[name]
-        for name in (
-            "counts_",
-            "_group_shares",
-            "_length",
-            "_price_unit",
-            "balance_",
-            "inertia_",
-            "n_iter_",
-            "n_clusters_found_",
-            "converged_",
-        )
-    }
-    | {
-        "_costs.centers": Array("cd", "f", POINT),
-        "cost_path_": Array("t"),
-        "group_costs_": Array("g", "f", NOT_NEGATIVE),
-        "group_weights_": Array("g", "f", NOT_NEGATIVE),
-        "social_cost_": Value(float),
-        "center_gap_": Value(float),
+        "group_costs_": Field("g", "f", NOT_NEGATIVE),
+        "group_weights_": Field("g", "f", NOT_NEGATIVE),
+        "social_cost_": Field(""),
+        "center_gap_": Field(""),
     },
     "LocalCosts": OF_ANCHORS
     | {
-        "_costs.anchors": Array("md", "f", POINT),
-        "_costs.n_neighbors": Value(int, (1, 2**31 - 1)),
-        "_costs.least_alpha": Value(float, POSITIVE),
+        "_costs.anchors": Field("md", "f", POINT),
+        "_costs.n_neighbors": Field("", "i", (1, 2**31 - 1)),
+        "_costs.least_alpha": Field("", "f", POSITIVE),
     },
     "SoftLabels": OF_ANCHORS
     | {
-        "_costs.problem.anchors": Array("md", "f", POINT),
-        "_costs.problem.alpha": Value(float, POSITIVE),
-        "_costs.multipliers": Array("cg"),
-        "_costs.allowed_cells": Array("cg", "b"),
-        "mass_error_": Value(float),
-        "duality_gap_": Value(float),
-        "history_": Value(list),
+        "_costs.problem.anchors": Field("md", "f", POINT),
+        "_costs.problem.alpha": Field("", "f", POSITIVE),
+        "_costs.multipliers": Field("cg"),
+        "_costs.allowed_cells": Field("cg", "b"),
+        "mass_error_": Field(""),
+        "duality_gap_": Field(""),
     },
 }
 # Of separate attributes, side by side; a price of minus infinity excludes a cell.
-SEPARATE: dict[str, Array | Value] = {
-    "attribute_counts": Array("ca", "if"),
-    "attribute_prices": Array("ca", "f", (-np.inf, ANY[1]), optional=True),
+SEPARATE = {
+    "attribute_counts": Field("ca", "if"),
+    "attribute_violations": Field("k", "f"),
+    "attribute_prices": Field("ca", "f", (-np.inf, ANY[1]), optional=True),
 }
 
 
@@ -156,6 +137,8 @@ class Unavailable(BaseEstimator):
     description : str
         Its type or shape.
     """
+
+    _parameter_constraints = {"parameter": [str], "description": [str]}  # noqa: RUF012
 
     def __init__(self, parameter: str = "", description: str = "") -> None:
         self.parameter = parameter
@@ -175,9 +158,6 @@ class Unavailable(BaseEstimator):
             f"The model was fitted with {self.parameter}={self.description}, which a model file "
             f"does not hold. To fit again, set it: set_params({self.parameter}=...)."
         )
-
-    def _check(self) -> None:
-        require(_are_texts([self.parameter, self.description]), "description of a parameter")
 
 
 def save_model(
@@ -273,19 +253,16 @@ def load_model(path: PathName) -> Any:
 def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np.ndarray]]:
     """Document, of JSON types, and arrays."""
     costs = type(estimator._costs).__name__
-    values, arrays = {}, {}
-    for name, field in _fields_of(type(estimator).__name__, costs).items():
-        if isinstance(field, Value):
-            values[name] = to_plain(field.type(attrgetter(name)(estimator)))
-        elif not field.optional or hasattr(estimator, name):
-            arrays[name] = attrgetter(name)(estimator)
-    attributes, separate = estimator._attributes, None
+    arrays = {
+        name: np.asarray(attrgetter(name)(estimator), None if field.axes else NUMBERS[field.kinds])
+        for name, field in _fields_of(type(estimator).__name__, costs).items()
+        if not field.optional or hasattr(estimator, name)
+    }
+    attributes = estimator._attributes
     if attributes is not None:
-        separate = {
-            "names": [to_plain(name) for name in attributes.columns],
-            "violations": list(map(float, estimator.attribute_violations_.values())),
-        }
         arrays["attribute_counts"] = np.hstack(list(estimator.attribute_counts_.values()))
+        violations = list(estimator.attribute_violations_.values())
+        arrays["attribute_violations"] = np.array(violations, dtype=float)
         if estimator._attribute_prices:
             arrays["attribute_prices"] = np.hstack(estimator._attribute_prices)
     features = getattr(estimator, "feature_names_in_", None)
@@ -302,8 +279,8 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
         "groups": [to_plain(name) for name in estimator.groups_],
         "feature_names_in": None if features is None else list(map(str, features)),
         "sensitive_names_in": None if sensitive is None else list(map(str, sensitive)),
-        "attributes": separate,
-        "values": values,
+        "attributes": attributes and [to_plain(name) for name in attributes.columns],
+        "history": to_plain(getattr(estimator, "history_", None)),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
     }
     return document, arrays
@@ -313,9 +290,9 @@ def _plain_parameters(estimator: Any) -> dict[str, Any]:
     plain = {}
     for name, value in estimator.get_params(deep=False).items():
         # Centres, labels and fitted estimators belong to the rows of the fit.
-        if name == "init" and not isinstance(value, (str, Unavailable)):
-            value = Unavailable(name, _description(value))
+        is_start = name == "init" and not isinstance(value, (str, Unavailable))
         try:
+            value = Unavailable(name, _description(value)) if is_start else value
             plain[name] = _plain_parameter(value, name)
         except TypeError:
             if name != "clusterer":
@@ -381,8 +358,8 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     require(is_known and (costs != "CenterCosts") == is_framework, "class")
     estimator = getattr(fairanchor, name)()
     parameters = {name: _parameter(plain) for name, plain in document["parameters"].items()}
-    names = set(estimator.get_params(deep=False))
-    require(set(parameters) == names, f"list of parameters {sorted(parameters)}")
+    is_complete = set(parameters) == set(estimator.get_params(deep=False))
+    require(is_complete, f"list of parameters {sorted(parameters)}")
     estimator.set_params(**parameters)._validate_params()
 
     groups = [from_plain(plain) for plain in document["groups"]]
@@ -390,15 +367,18 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     are_names = all(part == part for part in flat)  # NaN is none
     require(are_names and 0 < len(groups) == len(set(groups)), "list of groups")
     fields, sizes = _fields_of(name, costs), {"g": len(groups)}
-    attributes = _attributes_of(document["attributes"], groups)
-    if attributes is not None:
-        fields, sizes["a"] = fields | SEPARATE, sum(map(len, attributes.names))
-    values = {name: from_plain(plain) for name, plain in document["values"].items()}
-    fitted = arrays | values
-    needed = {name for name, field in fields.items() if not getattr(field, "optional", False)}
-    require(needed <= set(fitted) <= set(fields), f"contents {sorted(fitted)}")
-    for name, value in fitted.items():
-        _check_field(name, value, fields[name], sizes)
+    attributes = None
+    if document["attributes"] is not None:
+        columns = [from_plain(plain) for plain in document["attributes"]]
+        require(0 < len(columns) == len(set(columns)), "attributes")
+        attributes = Attributes.of_names(columns, groups)
+        fields = fields | SEPARATE
+        sizes |= {"k": len(columns), "a": sum(map(len, attributes.names))}
+    needed = {name for name, field in fields.items() if not field.optional}
+    require(needed <= set(arrays) <= set(fields), f"contents {sorted(arrays)}")
+    for name, array in arrays.items():
+        _check_field(name, array, fields[name], sizes)
+    fitted = {name: array if array.ndim else array.item() for name, array in arrays.items()}
     require(estimator.n_clusters in (None, sizes["c"]), "parameter n_clusters")
     _check_together(fitted, sizes)
     _check_names(document, groups, sizes["d"])
@@ -410,14 +390,18 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     for attribute in ("feature_names_in", "sensitive_names_in"):
         if document[attribute] is not None:
             setattr(estimator, f"{attribute}_", _object_array(document[attribute]))
-    _restore_attributes(estimator, attributes, document["attributes"], fitted)
+    if document["history"] is not None:
+        estimator.history_ = from_plain(document["history"])
+        is_history = isinstance(estimator.history_, list)
+        require(is_history and all(map(_is_record, estimator.history_)), "history")
+    _restore_attributes(estimator, attributes, fitted)
     estimator._chunked = None
     estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], groups, sizes["d"])
     parts = {name.split(".")[-1]: part for name, part in fitted.items() if "_costs." in name}
     return estimator, parts
 
 
-def _fields_of(name: str, costs: str) -> dict[str, Array | Value]:
+def _fields_of(name: str, costs: str) -> dict[str, Field]:
     """What is stored of an estimator of this class with such costs."""
     return FITTED[name if name in FITTED else costs]
 
@@ -447,22 +431,17 @@ def _parameter(plain: Any) -> Any:
     return made
 
 
-def _check_field(name: str, value: Any, field: Array | Value, sizes: dict[str, int]) -> None:
+def _check_field(name: str, array: np.ndarray, field: Field, sizes: dict[str, int]) -> None:
     """Check type, shape and range; a size that is new is added to ``sizes`` by its letter."""
-    if isinstance(field, Value):
-        is_valid = type(value) is field.type
-        if is_valid and field.bounds is not None:
-            is_valid = field.bounds[0] <= value <= field.bounds[1]
-        require(is_valid, f"{name} = {str(value)[:80]}")
-        return
-    is_array = isinstance(value, np.ndarray) and value.ndim == len(field.axes)
-    require(is_array and value.dtype.kind in field.kinds, f"array {name!r}")
-    for letter, size in zip(field.axes, value.shape, strict=True):
+    is_valid = array.ndim == len(field.axes) and array.dtype.kind in field.kinds
+    require(is_valid, f"array {name!r} of type {array.dtype}")
+    for letter, size in zip(field.axes, array.shape, strict=True):
         is_valid = sizes.setdefault(letter, size) == size and (size > 0 or letter == "t")
-        require(is_valid, f"array {name!r} of shape {value.shape}")
+        require(is_valid, f"array {name!r} of shape {array.shape}")
     least, greatest = field.bounds
-    is_valid = bool(((value >= least) & (value <= greatest)).all())  # false for NaN
-    require(is_valid, f"array {name!r}: numbers are not finite or out of range")
+    is_valid = bool(((array >= least) & (array <= greatest)).all())  # false for NaN
+    is_free = field.axes == "" and field.bounds == ANY
+    require(is_valid or is_free, f"array {name!r}: numbers are not finite or out of range")
 
 
 def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
@@ -473,10 +452,6 @@ def _check_together(fitted: dict[str, Any], sizes: dict[str, int]) -> None:
     require(allowed.any(axis=0).all(), "table of allowed cells")
     is_small = "_costs.multipliers" not in fitted or sizes["m"] <= MOST_ANCHORS
     require(is_small, f"number of anchors of a reconstruction graph: more than {MOST_ANCHORS:,}")
-    for record in fitted.get("history_", []):
-        is_record = isinstance(record, dict) and _are_texts(list(record))
-        is_record = is_record and all(isinstance(v, (int, float, str)) for v in record.values())
-        require(is_record, "history")
     labels = fitted.get("anchor_labels_")
     if labels is not None:
         is_valid = labels.max() < sizes["c"] == len(np.unique(labels))
@@ -495,32 +470,30 @@ def _check_names(document: dict, groups: list, n_features: int) -> None:
         require(is_valid, "names of sensitive columns")
 
 
-def _attributes_of(separate: Any, groups: list) -> Attributes | None:
-    """The sensitive columns one by one; None if their combinations are one attribute."""
-    if separate is None:
-        return None
-    names = [from_plain(name) for name in separate["names"]]
-    violations = separate["violations"]
-    is_valid = 0 < len(names) == len(set(names)) == len(violations)
-    require(is_valid and all(type(violation) is float for violation in violations), "attributes")
-    return Attributes.of_names(names, groups)
-
-
-def _restore_attributes(estimator: Any, attributes: Any, separate: Any, fitted: dict) -> None:
+def _restore_attributes(estimator: Any, attributes: Any, fitted: dict) -> None:
+    """Set what the estimator knows of the sensitive columns one by one, if it does."""
     estimator._attributes, estimator._attribute_prices = attributes, []
     if attributes is None:
         return
     ends = np.cumsum([len(names) for names in attributes.names])[:-1]
     tables = {
         name: [np.ascontiguousarray(table) for table in np.hsplit(fitted[name], ends)]
-        for name in SEPARATE
+        for name in ("attribute_counts", "attribute_prices")
         if name in fitted
     }
-    names = attributes.columns
+    names, violations = attributes.columns, fitted["attribute_violations"].tolist()
     estimator._attribute_prices = tables.get("attribute_prices", [])
     estimator.attribute_groups_ = dict(zip(names, attributes.names, strict=True))
     estimator.attribute_counts_ = dict(zip(names, tables["attribute_counts"], strict=True))
-    estimator.attribute_violations_ = dict(zip(names, separate["violations"], strict=True))
+    estimator.attribute_violations_ = dict(zip(names, violations, strict=True))
+
+
+def _is_record(value: Any) -> bool:
+    """Whether this is a record of an iteration: numbers or texts by name."""
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and isinstance(part, (int, float, str))
+        for name, part in value.items()
+    )
 
 
 def _preprocessing_of(plain: Any, groups: list, n_features: int) -> Any:

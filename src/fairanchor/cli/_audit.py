@@ -427,11 +427,11 @@ def _favourable(rows: _Rows, items: tuple[str, ...]) -> list[Any] | None:
 
 def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
     from fairanchor.audit._remarks import group_remarks
-    from fairanchor.report._render import Certificate
+    from fairanchor.report._render import certificate_of
     from fairanchor.report._verdict import judge
 
     counts, verdict = rows.counts, judge(report)
-    certificate = Certificate.of(report)
+    certificate = certificate_of(report)
     totals = counts.sum(axis=0) + rows.unassigned
     summary = {
         "command": "audit",
@@ -448,8 +448,8 @@ def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
         "impact_ratio": report.selection.impact_ratio,
         "p_value": report.selection.p_value,
         "selection": report.selection.records,
-        "breakdown_errors": certificate.breakdown,
-        "worst_relative_balance": certificate.stated,
+        "breakdown_errors": certificate["breakdown"],
+        "worst_relative_balance": certificate["stated"],
         "remarks": group_remarks(rows.groups, totals),
         "warnings": run.warnings,
     }

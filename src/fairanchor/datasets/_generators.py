@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.utils import Bunch, check_array, check_random_state, check_scalar
 
 from fairanchor._utils._typing import Seed
+from fairanchor.assignment import largest_remainder
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -128,7 +129,7 @@ def _check_shares(group_shares: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _cell_counts(n_samples: int, n_clusters: int, shares: np.ndarray, skew: float) -> np.ndarray:
     """Rows of each cluster and group: group sizes exact, cluster sizes equal up to rounding."""
-    sizes = _largest_remainder(n_samples * shares, n_samples)
+    sizes = largest_remainder(n_samples * shares, n_samples)
     # Clusters and groups both cut [0, 1] into intervals; their overlaps are the cells of
     # the table that keeps groups apart as far as the margins allow.
     cluster_ends = np.arange(1, n_clusters + 1) / n_clusters
@@ -139,16 +140,8 @@ def _cell_counts(n_samples: int, n_clusters: int, shares: np.ndarray, skew: floa
     mirrored = np.outer(np.full(n_clusters, 1 / n_clusters), sizes / n_samples)
     expected = n_samples * (skew * apart + (1 - skew) * mirrored)
     return np.column_stack(
-        [_largest_remainder(expected[:, r], size) for r, size in enumerate(sizes)]
+        [largest_remainder(expected[:, r], size) for r, size in enumerate(sizes)]
     )
-
-
-def _largest_remainder(values: np.ndarray, total: int) -> np.ndarray:
-    """Integers that sum to ``total``, each the floor or the ceiling of a value."""
-    counts = np.floor(values).astype(np.int64)
-    order = np.argsort(counts - values, kind="stable")
-    counts[order[: total - counts.sum()]] += 1
-    return counts
 
 
 # Zafar: a row's group is drawn from the two class densities evaluated at a rotated image of the
@@ -172,15 +165,20 @@ Constraints: Mechanisms for Fair Classification", AISTATS 2017.
 target: 1 and -1, the class. sensitive_features: 1 non-protected, 0 protected.
 """,
 }
-# Means and covariances of the classes 1 and -1.
-_MEANS_2 = {1: [2.0, 2.0], -1: [-2.0, -2.0]}
-_COVARIANCES_2 = {1: [[5.0, 1.0], [1.0, 5.0]], -1: [[10.0, 1.0], [1.0, 3.0]]}
-_MEANS_200 = {1: [1.2, 0.2], -1: [-0.2, -0.2]}
-_WRITTEN_COVARIANCES_200 = {1: [[5.0, 3.0], [1.0, 5.0]], -1: [[5.0, 1.0], [1.0, 3.0]]}
-_DENSITY_COVARIANCES_200 = {1: [[5.0, 1.0], [1.0, 5.0]], -1: [[5.0, 1.0], [1.0, 3.0]]}
-_PAIRS = 100
-# Rows drawn at a time: 1,024 × 200 numbers stay in the cache until their group is known.
-_CHUNK_ROWS = 1024
+# By the number of pairs of features: means, and covariances of the sampler and of the densities, of
+# the classes 1 and -1.
+_MOMENTS: dict[int, Any] = {
+    1: (
+        [[2.0, 2.0], [-2.0, -2.0]],
+        [[[5.0, 1.0], [1.0, 5.0]], [[10.0, 1.0], [1.0, 3.0]]],
+        [[[5.0, 1.0], [1.0, 5.0]], [[10.0, 1.0], [1.0, 3.0]]],
+    ),
+    100: (
+        [[1.2, 0.2], [-0.2, -0.2]],
+        [[[5.0, 3.0], [1.0, 5.0]], [[5.0, 1.0], [1.0, 3.0]]],
+        [[[5.0, 1.0], [1.0, 5.0]], [[5.0, 1.0], [1.0, 3.0]]],
+    ),
+}
 
 
 def make_zafar(
@@ -241,12 +239,11 @@ def make_zafar(
     target[: n_samples // 2] = 1
     if shuffle:
         order_generator.shuffle(target)
-    if variant == "original":
-        data, log_odds = _zafar_original(target, phi, row_generator)
-        names = ["x1", "x2"]
-    else:
-        data, log_odds = _zafar_200_features(target, phi, row_generator)
-        names = [f"{axis}{pair}" for pair in range(1, _PAIRS + 1) for axis in "xy"]
+    names = ["x1", "x2"]
+    if variant == "features200":
+        names = [f"{axis}{pair}" for pair in range(1, 101) for axis in "xy"]
+    data = row_generator.standard_normal((n_samples, len(names)))
+    log_odds = _color_and_log_odds(data, target, phi)
     like_class_1 = group_generator.random(n_samples) < expit(log_odds)
     return Bunch(
         data=data,
@@ -258,69 +255,39 @@ def make_zafar(
     )
 
 
-def _zafar_200_features(
-    target: np.ndarray, phi: float, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows, and their log odds of the group of class 1."""
-    data = np.empty((len(target), 2 * _PAIRS))
-    cosine = np.empty(len(target))
-    pattern = np.tile([np.cos(phi), -np.sin(phi), np.sin(phi), np.cos(phi)], _PAIRS // 2)
-    for start in range(0, len(target), _CHUNK_ROWS):
-        chunk = slice(start, start + _CHUNK_ROWS)
-        rows = data[chunk]
-        generator.standard_normal(out=rows)
-        _color_pairs(rows, target[chunk], _MEANS_200, _WRITTEN_COVARIANCES_200)
-        # einsum sums row by row: the bits do not depend on the rows' place in a chunk.
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.linalg.norm(pattern)
-        cosine[chunk] = np.einsum("ij,j->i", rows, pattern) / norms
-    image = np.column_stack([cosine, cosine])
-    return data, _log_odds(image, _MEANS_200, _DENSITY_COVARIANCES_200)
+def _color_and_log_odds(rows: np.ndarray, target: np.ndarray, phi: float) -> np.ndarray:
+    """Give standard normal rows, in place, their classes' moments; log odds of class 1's group.
 
-
-def _zafar_original(
-    target: np.ndarray, phi: float, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows, and their log odds of the group of class 1."""
-    data = generator.standard_normal((len(target), 2))
-    _color_pairs(data, target, _MEANS_2, _COVARIANCES_2)
-    cos, sin = np.cos(phi), np.sin(phi)
-    image = np.column_stack(
-        [data[:, 0] * cos + data[:, 1] * sin, data[:, 1] * cos - data[:, 0] * sin]
-    )
-    return data, _log_odds(image, _MEANS_2, _COVARIANCES_2)
-
-
-def _color_pairs(
-    rows: np.ndarray, target: np.ndarray, means: dict[int, Any], matrices: dict[int, Any]
-) -> None:
-    """Give standard normal pairs (x1, y1, x2, ...), in place, the moments of an SVD sampler.
-
-    With ``matrix = U diag(s) Vt`` such a sampler draws ``white @ diag(sqrt(s)) @ Vt``, of
+    With ``matrix = U diag(s) Vt`` an SVD sampler draws ``white @ diag(sqrt(s)) @ Vt``, of
     covariance ``V diag(s) Vt``; this is ``matrix`` itself where ``matrix`` is a covariance.
     """
-    for label in (1, -1):
-        members = target == label
-        _, singular, right = np.linalg.svd(np.array(matrices[label]))
+    n_pairs = rows.shape[1] // 2
+    means, matrices, covariances = _MOMENTS[n_pairs]
+    for label, mean, matrix in zip((1, -1), means, matrices, strict=True):
+        _, singular, right = np.linalg.svd(np.array(matrix))
         factor = np.sqrt(singular)[:, None] * right
         # Signs of singular vectors are LAPACK's choice: fix them, so that seeds repeat.
         factor *= np.where(factor[:, :1] < 0, -1.0, 1.0)
-        white = rows[members]
+        white = rows[target == label]
         first, second = white[:, 0::2], white[:, 1::2]
         colored = np.empty_like(white)
         for axis in (0, 1):
-            colored[:, axis::2] = (
-                first * factor[0, axis] + second * factor[1, axis] + means[label][axis]
-            )
-        rows[members] = colored
-
-
-def _log_odds(points: np.ndarray, means: dict[int, Any], covariances: dict[int, Any]) -> np.ndarray:
-    """Log density of class 1 minus that of class -1 at two-dimensional points."""
+            colored[:, axis::2] = first * factor[0, axis] + second * factor[1, axis] + mean[axis]
+        rows[target == label] = colored
+    cos, sin = np.cos(phi), np.sin(phi)
+    if n_pairs == 1:
+        x, y = rows.T
+        image = np.column_stack([x * cos + y * sin, y * cos - x * sin])
+    else:
+        pattern = np.tile([cos, -sin, sin, cos], n_pairs // 2)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.linalg.norm(pattern)
+        # einsum sums row by row: the bits do not depend on the other rows.
+        image = np.repeat((np.einsum("ij,j->i", rows, pattern) / norms)[:, None], 2, axis=1)
     densities = []
-    for label in (1, -1):
-        centred = points - means[label]
-        distance = np.einsum("ij,jk,ik->i", centred, np.linalg.inv(covariances[label]), centred)
-        densities.append(-0.5 * (distance + np.log(np.linalg.det(covariances[label]))))
+    for mean, covariance in zip(means, covariances, strict=True):
+        centred = image - mean
+        distance = np.einsum("ij,jk,ik->i", centred, np.linalg.inv(covariance), centred)
+        densities.append(-0.5 * (distance + np.log(np.linalg.det(covariance))))
     return densities[0] - densities[1]
 
 

@@ -1,15 +1,14 @@
 """Public tables from a local copy, or downloaded once and kept.
 
-A download is kept as a Parquet file, with a checksum of each page, after it passed the checks of
-its columns, number of rows and group sizes; these are repeated whenever a copy is read. The
-publisher's checksum is known, and compared, for the file of the 1990 census only.
+scikit-learn's `fetch_file` downloads what the publisher has, once. Columns, number of rows and
+group sizes are checked whenever a copy is read; the publisher's checksum is known, and compared,
+for the file of the 1990 census only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
@@ -22,7 +21,6 @@ from pyarrow import parquet
 from sklearn.datasets import fetch_file, get_data_home
 from sklearn.utils import Bunch
 
-from fairanchor._utils._files import replacing
 from fairanchor._utils._typing import Path as PathName
 from fairanchor.datasets._sources import (
     ADULT,
@@ -78,7 +76,7 @@ _FETCH = """Fetch {title}: {shape}.
 
     Notes
     -----
-    {checked} A download is kept as a Parquet file with checksums.
+    The {checked} of every copy are checked.
     """
 
 
@@ -113,7 +111,17 @@ def _fetcher(source: Source) -> Callable[..., Any]:
         return_X_y: bool = False,
         as_frame: bool = True,
     ) -> Any:
-        return _fetch(source, data_home, download_if_missing, return_X_y, as_frame)
+        pandas = _import_pandas() if as_frame else None  # before a long download, not after it
+        home = Path(get_data_home() if data_home is None else data_home)
+        bunch = _local_copy(source, home) or _download(source, home, download_if_missing)
+        if pandas is not None:
+            bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
+            bunch.target = pandas.Series(bunch.target, name=source.target)
+            groups = bunch.sensitive_features
+            bunch.sensitive_features = pandas.Series(groups, name=source.sensitive)
+            parts = [bunch.data, bunch.sensitive_features, bunch.target]
+            bunch.frame = pandas.concat(parts, axis=1)
+        return (bunch.data, bunch.target) if return_X_y else bunch
 
     return _published(fetch, "fetch", source, _FETCH)
 
@@ -121,9 +129,6 @@ def _fetcher(source: Source) -> Callable[..., Any]:
 def _published(function: Any, verb: str, source: Source, template: str) -> Any:
     """The function with the name and the docstring of its table."""
     n_groups = "2" if source.group_sizes is None else len(source.group_sizes)
-    checked = "It is checked by its columns, rows and group counts."
-    if source.sha256 is not None:
-        checked = "The text file is checked by its SHA-256, a Parquet copy by columns and rows."
     function.__name__ = function.__qualname__ = f"{verb}_{source.name}"
     function.__module__ = __name__
     function.__doc__ = template.format(
@@ -132,105 +137,84 @@ def _published(function: Any, verb: str, source: Source, template: str) -> Any:
         shape=f"{source.n_rows:,} rows, {len(source.features)} features, {n_groups} groups, "
         f"{source.n_clusters} clusters",
         files=_expected(source),
-        checked=checked,
+        checked="columns and rows" if source.group_sizes is None else "columns, rows and groups",
     )
     return function
 
 
-def _fetch(
-    source: Source, data_home: Any, download_if_missing: bool, return_X_y: bool, as_frame: bool
-) -> Any:
-    if as_frame:
-        _import_pandas()  # before a long download, not after it
-    home = Path(get_data_home() if data_home is None else data_home)
-    kept = home / "fairanchor" / f"{source.name}.parquet"
-    members = [home / name for name in source.members or ()]
-    files = [home, home / f"{source.name}.parquet", kept]
-    file = next((file for file in files if file.is_file()), None)
-    if file is not None and file.suffix == ".parquet":
-        bunch = make_bunch(source, _read_parquet(file), str(file))
-    elif file is not None or all(member.is_file() for member in members):
-        paths = members if file is None else [file]
-        bunch = make_bunch(source, _read_files(source, paths), str(paths[0]))
-    elif download_if_missing:
-        bunch = _download(source, home, kept)
-    else:
+def _expected(source: Source) -> str:
+    return f"{' and '.join(source.members)} or {source.name}.parquet"
+
+
+def _local_copy(source: Source, home: Path) -> Bunch | None:
+    """The table from a Parquet file or the publisher's files, if there are any."""
+    file = home if home.is_file() else home / f"{source.name}.parquet"
+    if file.suffix == ".parquet" and file.is_file():
+        return make_bunch(source, _read_parquet(file), str(file))
+    paths = [home] if home.is_file() else [home / name for name in source.members]
+    if not all(path.is_file() for path in paths):
+        return None
+    return _bunch_of_files(source, [path.read_bytes() for path in paths], str(paths[0]))
+
+
+def _download(source: Source, home: Path, download_if_missing: bool) -> Bunch:
+    """The table from the publisher's download, which is kept if it passes the checks."""
+    url, folder = str(source.url), home / "fairanchor" / source.name
+    file = folder / url.rpartition("/")[2]
+    if not (download_if_missing or file.is_file()):
         raise FileNotFoundError(
             f"There is no copy of {source.name} in {home}: expected {_expected(source)}. Download "
-            f"it from {source.url}, or allow the download (download_if_missing=True)."
+            f"it from {url}, or allow the download (download_if_missing=True)."
         )
-    if as_frame:
-        pandas = _import_pandas()
-        bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
-        bunch.target = pandas.Series(bunch.target, name=source.target)
-        bunch.sensitive_features = pandas.Series(bunch.sensitive_features, name=source.sensitive)
-        bunch.frame = pandas.concat([bunch.data, bunch.sensitive_features, bunch.target], axis=1)
-    return (bunch.data, bunch.target) if return_X_y else bunch
-
-
-def _expected(source: Source) -> str:
-    return f"{' and '.join(source.members or ())} or {source.name}.parquet"
-
-
-def _download(source: Source, home: Path, kept: Path) -> Bunch:
-    """Download, unpack and check a table, and only then keep it."""
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            download = Path(fetch_file(source.url, folder=scratch, local_filename="download"))
-        except (OSError, HTTPException) as error:
-            raise OSError(
-                f"{source.name} could not be downloaded from {source.url}: {error}. A copy that "
-                f"you put into {home} is used instead (expected {_expected(source)})."
-            ) from error
-        try:
-            members = (source.members or {}).values()
-            paths = [_extract(download, path, scratch) if path else download for path in members]
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise ValueError(
-                f"The download from {source.url} is not the expected ZIP archive: {error}. Its "
-                "publisher has changed it, or it is incomplete. Use a local copy, see data_home."
-            ) from error
-        table = _read_files(source, paths)
-        bunch = make_bunch(source, table, str(source.url))
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(kept, force=True) as file:
-        parquet.write_table(table, file, write_page_checksum=True)
-    return bunch
-
-
-def _extract(archive: Any, path: Sequence[str], directory: str) -> Path:
-    """Extract a file from nested archives."""
-    with zipfile.ZipFile(archive) as opened:
-        if len(path) > 1:
-            return _extract(io.BytesIO(opened.read(path[0])), path[1:], directory)
-        return Path(opened.extract(path[0], directory))
-
-
-def _read_files(source: Source, paths: list[Path]) -> pa.Table:
-    """Read the publisher's files; one with another checksum than the published raises an error."""
-    if source.sha256 is not None:
-        with paths[0].open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        if sha256 != source.sha256:
-            raise ValueError(
-                f"{paths[0]} has SHA-256 {sha256}, expected {source.sha256}: this is not "
-                f"{source.name} as published, or a part of it."
-            )
-    if source.read is None:
-        raise ValueError(f"{paths[0]} is not a Parquet file.")
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        return source.read(paths)
+        fetch_file(url, folder=folder, local_filename=file.name)
+    except (OSError, HTTPException) as error:
+        raise OSError(
+            f"{source.name} could not be downloaded from {url}: {error}. A copy that you put into "
+            f"{home} is used instead (expected {_expected(source)})."
+        ) from error
+    try:
+        contents = [_extract(file.read_bytes(), path) for path in source.members.values()]
+        return _bunch_of_files(source, contents, url)
+    except (ValueError, zipfile.BadZipFile, KeyError) as error:
+        file.unlink()
+        raise ValueError(
+            f"The download from {url} is not the expected file: {error} Its publisher has changed "
+            "it, or it is incomplete. Use a local copy, see data_home."
+        ) from error
+
+
+def _extract(content: bytes, path: Sequence[str]) -> bytes:
+    """A file from nested archives."""
+    for name in path:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            content = archive.read(name)
+    return content
+
+
+def _bunch_of_files(source: Source, contents: list[bytes], origin: str) -> Bunch:
+    """Read the publisher's files; one with another checksum than the published raises an error."""
+    sha256 = hashlib.sha256(contents[0]).hexdigest()
+    if source.sha256 not in (None, sha256):
+        raise ValueError(
+            f"{origin} has SHA-256 {sha256}, expected {source.sha256}: this is not {source.name} "
+            "as published, or a part of it."
+        )
+    if source.read is None:
+        raise ValueError(f"{origin} is not a Parquet file.")
+    try:
+        table = source.read(contents)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{paths[0]} is not {source.name} as published: {error}.") from error
+        raise ValueError(f"{origin} is not {source.name} as published: {error}.") from error
+    return make_bunch(source, table, origin)
 
 
 def _read_parquet(file: Path) -> pa.Table:
     try:
-        return parquet.read_table(file, page_checksum_verification=True)
+        return parquet.read_table(file)
     except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(
-            f"{file} could not be read: {error}. If it is damaged, remove it and fetch it again."
-        ) from error
+        raise ValueError(f"{file} could not be read: {error}.") from error
 
 
 def make_bunch(
@@ -255,7 +239,7 @@ def make_bunch(
     if len(groups) > 1:
         groups = [np.stack([column.astype(object) for column in groups], axis=1)]
     return Bunch(
-        data=_numeric_matrix(source, table, features),
+        data=np.column_stack([_numeric(source, n, table[n].to_numpy()) for n in features]),
         target=_integers(table[source.target].to_numpy()),
         sensitive_features=groups[0],
         feature_names=features,
@@ -281,17 +265,10 @@ def _chosen_columns(source: Source, features: Any, sensitive: Any) -> tuple[list
     return features, sensitive
 
 
-def _numeric_matrix(source: Source, table: pa.Table, features: list[str]) -> np.ndarray:
-    columns = {name: table[name].to_numpy() for name in features}
-    if text := [name for name, values in columns.items() if values.dtype.kind not in "iufb"]:
-        raise ValueError(f"The columns {text} of {source.name} are not numeric.")
-    data = np.empty((table.num_rows, len(features)))
-    for j, values in enumerate(columns.values()):
-        data[:, j] = values
-    if not np.isfinite(data).all():
-        incomplete = [features[j] for j in np.flatnonzero(~np.isfinite(data).all(axis=0))]
-        raise ValueError(f"The columns {incomplete} of {source.name} have missing values.")
-    return data
+def _numeric(source: Source, name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iufb" or not np.isfinite(values).all():
+        raise ValueError(f"The column {name!r} of {source.name} has text or missing values.")
+    return values.astype(np.float64)
 
 
 def _integers(values: np.ndarray) -> np.ndarray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +21,8 @@ class Source:
     ``features`` and ``sensitive`` are defaults that a user may replace. Rows are counted after the
     filter ``keep``, in all (``n_rows``) and by group (``group_sizes``; None if not published).
     ``members`` maps the table's files to their path inside the download at ``url``: names of nested
-    archives, then of the file; an empty path means that the download is the file. ``sha256`` is the
-    checksum of the (single) file, where it is known.
+    archives, then of the file; an empty path means that the download is the file. ``read`` makes a
+    table of their bytes. ``sha256`` is the checksum of the (single) file, where it is known.
     """
 
     name: str
@@ -35,55 +35,45 @@ class Source:
     description: str
     keep: Callable[[pa.Table], Any] | None = None
     url: str | None = None
-    members: Mapping[str, tuple[str, ...]] | None = None
-    read: Callable[[list[Path]], pa.Table] | None = None
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    read: Callable[[list[bytes]], pa.Table] | None = None
     sha256: str | None = None
 
 
-def _read_csv(paths: list[Path]) -> pa.Table:
-    return csv.read_csv(paths[0])
+def _read_csv(contents: list[bytes]) -> pa.Table:
+    return csv.read_csv(pa.BufferReader(contents[0]))
 
 
-def _read_law_school(paths: list[Path]) -> pa.Table:
+def _read_law_school(contents: list[bytes]) -> pa.Table:
     """The ARFF file; its header is wrong about the values of ``tier``, so only names are read."""
-    header = []
-    with paths[0].open(encoding="utf-8") as file:
-        for line in file:
-            header.append(line.split())
-            if line.strip().lower() == "@data":
-                break
-    names = [words[1] for words in header if words and words[0].lower() == "@attribute"]
-    return csv.read_csv(paths[0], csv.ReadOptions(skip_rows=len(header), column_names=names))
+    header, _, rows = contents[0].partition(b"@data")
+    names = re.findall(r"@attribute (\S+)", header.decode())
+    return csv.read_csv(pa.BufferReader(rows.lstrip()), csv.ReadOptions(column_names=names))
 
 
-def _read_credit_card(paths: list[Path]) -> pa.Table:
+def _read_credit_card(contents: list[bytes]) -> pa.Table:
     """The repository's CSV numbers its columns: X1, X2, ..., Y."""
-    table = csv.read_csv(paths[0])
+    table = _read_csv(contents)
     names = ("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", "PAY_0", *CREDIT_CARD.features[4:])
     numbered = {f"X{j}": name for j, name in enumerate(names[:-1], start=1)} | {"Y": names[-1]}
     return table.rename_columns([numbered.get(name, name) for name in table.column_names])
 
 
-def _read_bank_marketing(paths: list[Path]) -> pa.Table:
-    return csv.read_csv(paths[0], parse_options=csv.ParseOptions(delimiter=";"))
+def _read_bank_marketing(contents: list[bytes]) -> pa.Table:
+    options = csv.ParseOptions(delimiter=";")
+    return csv.read_csv(pa.BufferReader(contents[0]), parse_options=options)
 
 
-def _read_adult(paths: list[Path]) -> pa.Table:
+def _read_adult(contents: list[bytes]) -> pa.Table:
     names = [
         "age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
         "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
         "hours-per-week", "native-country", "income",
     ]  # fmt: skip
     # The test part opens with a remark and ends its classes with a full stop.
-    options = csv.ParseOptions(invalid_row_handler=lambda row: "skip")
-    parts = [csv.read_csv(path, csv.ReadOptions(column_names=names), options) for path in paths]
-    table = pa.concat_tables(parts)
-    columns = {
-        name: pc.utf8_trim(table[name], characters=" .")
-        for name in names
-        if pa.types.is_string(table[name].type)
-    }
-    return pa.table({name: columns.get(name, table[name]) for name in names})
+    text = b"\n".join([*contents, b""]).replace(b"|1x3 Cross validator", b"").replace(b".\n", b"\n")
+    text = text.replace(b", ", b",")
+    return csv.read_csv(pa.BufferReader(text), csv.ReadOptions(column_names=names))
 
 
 # The address is a fixed state of the repository, so that the file cannot change.

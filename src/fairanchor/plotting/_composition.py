@@ -18,7 +18,7 @@ from fairanchor.plotting._style import (
     SURFACE,
     axes_or_new,
     legend_above,
-    legend_height,
+    legend_columns,
     series_color,
     tidy,
 )
@@ -122,12 +122,6 @@ class Composition:
             names.append(f"{len(folded)} smaller groups")
         return Composition(table, self.clusters, names)
 
-    @property
-    def figure_height(self) -> float:
-        """Height in inches at which the figure of `plot_composition` is easy to read."""
-        n_bars = len(self.clusters_to_show()) + 1.5
-        return 0.8 + 0.28 * n_bars + legend_height(self.with_few_groups().groups)
-
 
 def plot_composition(
     clustering: Clustering,
@@ -168,7 +162,8 @@ def plot_composition(
     whole = composition_of(clustering, sensitive_features, sample_weight)
     shown = whole.clusters_to_show()
     drawn = whole.with_few_groups()
-    ax = axes_or_new(ax, height=whole.figure_height)
+    legend_lines = -(-len(drawn.groups) // legend_columns(drawn.groups))
+    ax = axes_or_new(ax, height=0.8 + 0.28 * (len(shown) + 1.5) + 0.2 * legend_lines)
 
     shares = np.vstack([drawn.population, drawn.shares[shown]])
     places = np.concatenate([[0.0], np.arange(len(shown)) + 1.5])

@@ -14,8 +14,8 @@ from fairanchor.plotting._style import (
     DASHES,
     INK,
     MARKERS,
+    SURFACE,
     axes_or_new,
-    label_point,
     legend_above,
     series_color,
     tidy,
@@ -99,7 +99,7 @@ def plot_comparison(
         time = "" if seconds is None else f", {seconds:{',.0f' if seconds >= 10 else '.2g'}} s"
         names.append(f"{result['name']}{time}")
     if bound is not None:
-        handles.append(_draw_bound(ax, bound))
+        handles.append(ax.axvline(bound, color=INK, linewidth=1.2, linestyle=DASHES))
         names.append(f"best possible: {bound:.3f}")
     legend_above(ax, handles, names)
     _set_limits(ax, balances if bound is None else [*balances, bound], costs)
@@ -234,7 +234,9 @@ def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = N
     >>> plot_convergence(records).get_yscale()
     'log'
     """
-    records = history_of(history) if hasattr(history, "fit") else list(history)
+    if hasattr(history, "cost_path_"):
+        history = [{"iteration": i, "cost": cost} for i, cost in enumerate(history.cost_path_)]
+    records = list(fitted(history, "history_") if hasattr(history, "fit") else history)
     key = "cost" if records and "cost" in records[0] else "mass_error"
     if not records or any(key not in record for record in records):
         raise ValueError(
@@ -242,7 +244,6 @@ def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = N
             "or each with 'cost'."
         )
     is_error = key == "mass_error"
-    number = "sweep" if is_error else "iteration"
     values = np.array([record[key] for record in records], dtype=float)
     ax = axes_or_new(ax, height=3.0)
     positive = values[values > 0]
@@ -251,20 +252,14 @@ def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = N
         ax.yaxis.set_major_formatter("{x:,g}")
         # An exact zero is drawn at the foot of the logarithmic axis.
         values = np.where(values > 0, values, positive.min() / 10)
-    numbers = [record.get(number, i + 1) for i, record in enumerate(records)]
+    numbers = [
+        record.get("sweep" if is_error else "iteration", i + 1) for i, record in enumerate(records)
+    ]
     ax.plot(numbers, values, "o-", color=series_color(0), linewidth=1.2, markersize=4)
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("sweep over the rows" if is_error else "iteration")
     ax.set_ylabel("error, in rows" if is_error else "cost")
     return tidy(ax, grid="y")
-
-
-def history_of(estimator: Any) -> list[dict[str, Any]]:
-    """Records of a fitted estimator's iterations."""
-    if hasattr(estimator, "cost_path_"):
-        costs = enumerate(estimator.cost_path_)
-        return [{"iteration": i, "cost": float(cost)} for i, cost in costs]
-    return list(fitted(estimator, "history_"))
 
 
 def _relative(costs: np.ndarray, reference: float) -> np.ndarray:
@@ -275,12 +270,6 @@ def _relative(costs: np.ndarray, reference: float) -> np.ndarray:
 
 def _columns(path: FairnessPath, *names: str) -> list[np.ndarray]:
     return [np.array([record[name] for record in path.records], dtype=float) for name in names]
-
-
-def _draw_bound(ax: Axes, bound: float | None) -> Any:
-    if bound is not None:
-        return ax.axvline(bound, color=INK, linewidth=1.2, linestyle=DASHES)
-    return None
 
 
 def _set_limits(ax: Axes, xs: Any, ys: Any) -> None:
@@ -306,4 +295,7 @@ def _name_tolerances(
         named.append(point)
         # The curve rises to the right: there is room above its first point and below the others.
         text, offset, side = ("tolerance ", (4, 8), "right") if k == 0 else ("", (4, -15), "left")
-        label_point(ax, f"{text}{tolerances[k]:g}", point, xytext=offset, ha=side)
+        # The curve ends at the text instead of crossing it.
+        box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE, "edgecolor": "none"}
+        ax.annotate(f"{text}{tolerances[k]:g}", point, xytext=offset, ha=side,
+                    textcoords="offset points", bbox=box, zorder=4)  # fmt: skip

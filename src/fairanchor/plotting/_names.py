@@ -38,9 +38,9 @@ def plot_name(value: object, at_most: int = 28) -> str:
     return text.replace("$", r"\$")  # text between dollars would be set as a formula
 
 
-def display_lines(text: object) -> list[str]:
-    """The lines of a text with their indentation, all other characters made visible."""
-    return ["".join(map(_visible, line.expandtabs(4))) for line in str(text).split("\n")]
+def display_lines(text: object) -> str:
+    """A text with its lines and their indentation, all other control characters made visible."""
+    return "\n".join("".join(map(_visible, line)) for line in str(text).expandtabs(4).split("\n"))
 
 
 def column_names(X: Any) -> list[Any] | None:

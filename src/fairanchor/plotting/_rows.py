@@ -51,7 +51,7 @@ def principal_plane(X: Table) -> PCA:
     plane : :class:`~sklearn.decomposition.PCA`
         For `plot_embedding` and `plot_anchors`.
     """
-    X = _check_rows(X, "X")
+    X = check_array(X, dtype=np.float64, input_name="X")
     X = X[spread_sample(len(X), ROWS_FOR_PLANE)]
     X = np.repeat(X, 2, axis=0) if len(X) == 1 else X  # a variance needs two rows
     with np.errstate(invalid="ignore"):  # equal rows have no variance to explain
@@ -99,7 +99,7 @@ def plot_embedding(
     >>> ax.get_xlabel()
     'first component (96% of the variance)'
     """
-    X = _check_rows(X, "X")
+    X = check_array(X, dtype=np.float64, input_name="X")
     codes = _check_labels(labels, len(X))
     names = check_names(cluster_names, "cluster_names", int(codes.max()) + 1, at_least=True)
     plane = principal_plane(X) if plane is None else plane
@@ -158,10 +158,17 @@ def plot_anchors(
         labels = fitted(anchors, "anchor_labels_") if labels is None else labels
         masses = fitted(anchors, "anchor_masses_") if masses is None else masses
         anchors = fitted(anchors, "anchors_")
-    anchors = _check_rows(anchors, "anchors")
+    anchors = check_array(anchors, dtype=np.float64, input_name="anchors")
     codes = np.zeros(len(anchors), int) if labels is None else _check_labels(labels, len(anchors))
-    areas = _areas(masses, len(anchors))
-    rows = None if X is None else _check_rows(X, "X")
+    areas = np.full(len(anchors), 60.0)
+    if masses is not None:
+        masses = np.asarray(masses, dtype=float)
+        if masses.shape != areas.shape or not (masses >= 0).all():
+            raise ValueError(
+                f"masses has shape {masses.shape}, expected {areas.shape} and no negative number."
+            )
+        areas = 12.0 + 260.0 * masses / max(masses.max(), np.finfo(float).tiny)
+    rows = None if X is None else check_array(X, dtype=np.float64, input_name="X")
     if plane is None:
         plane = principal_plane(anchors if rows is None else rows)
     ax = axes_or_new(ax, height=4.8)
@@ -217,27 +224,14 @@ def plot_profiles(
     ['income', 'age']
     """
     feature_names = column_names(X) if feature_names is None else feature_names
-    X = _check_rows(X, "X")
+    X = check_array(X, dtype=np.float64, input_name="X")
     codes = _check_labels(labels, len(X))
     n_clusters = int(codes.max()) + 1
     features = check_names(feature_names, "feature_names", X.shape[1])
     clusters = check_names(cluster_names, "cluster_names", n_clusters, at_least=True)
     deviations, importance = cluster_profiles(X, codes, n_clusters)
-    return draw_profiles(deviations, importance, features, clusters, ax, max_features=max_features)
-
-
-def draw_profiles(
-    deviations: np.ndarray,
-    importance: np.ndarray,
-    feature_names: list[Any],
-    cluster_names: list[Any],
-    ax: Axes | None,
-    *,
-    max_features: int = MAX_FEATURES,
-) -> Axes:
-    """The figure of `plot_profiles`, from `cluster_profiles`; clusters with NaN are left out."""
     columns = np.argsort(-importance, kind="stable")[:max_features]
-    shown = np.flatnonzero(np.isfinite(deviations).all(axis=1))
+    shown = np.flatnonzero(np.isfinite(deviations).all(axis=1))  # clusters with rows
     table = deviations[np.ix_(shown, columns)]
     ax = axes_or_new(ax, width=1.6 + 0.62 * len(columns), height=1.8 + 0.34 * len(shown))
     ax.pcolormesh(
@@ -246,17 +240,22 @@ def draw_profiles(
     for (row, column), value in np.ndenumerate(table):
         # The ends of the colour scale are dark.
         color = SURFACE if abs(value) > 0.65 * COLOR_RANGE else INK
-        text = f"{value:+.1f}" if abs(value) >= 0.05 else "0.0"
+        text = deviation_text(value)
         ax.text(column + 0.5, row + 0.5, text, color=color, ha="center", va="center",
                 fontsize="small", in_layout=False)  # fmt: skip
-    names = [plot_name(feature_names[j], 22) for j in columns]
+    names = [plot_name(features[j], 22) for j in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, names, rotation=40, ha="right")
-    ax.set_yticks(np.arange(len(shown)) + 0.5, [plot_name(cluster_names[l], 20) for l in shown])
+    ax.set_yticks(np.arange(len(shown)) + 0.5, [plot_name(clusters[l], 20) for l in shown])
     ax.invert_yaxis()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_ylabel("cluster")
     return ax
+
+
+def deviation_text(value: float) -> str:
+    """A difference in standard deviations; zero has no sign."""
+    return f"{value:+.1f}" if abs(value) >= 0.05 else "0.0"
 
 
 def cluster_profiles(
@@ -275,10 +274,6 @@ def cluster_profiles(
     return deviations, (sizes / len(X) * np.nan_to_num(deviations) ** 2).sum(axis=0)
 
 
-def _check_rows(values: Any, name: str) -> np.ndarray:
-    return check_array(values, dtype=np.float64, input_name=name)
-
-
 def _check_labels(labels: Any, n_rows: int) -> np.ndarray:
     """Labels of so many rows as integers from 0, from an array or a fitted estimator."""
     labels = np.asarray(fitted(labels, "labels_") if hasattr(labels, "fit") else labels)
@@ -290,17 +285,6 @@ def _check_labels(labels: Any, n_rows: int) -> np.ndarray:
             "np.unique(labels, return_inverse=True)[1] and cluster_names."
         )
     return labels.astype(np.int64)
-
-
-def _areas(masses: Any, n_anchors: int) -> np.ndarray:
-    if masses is None:
-        return np.full(n_anchors, 60.0)
-    masses = np.asarray(masses, dtype=float)
-    if masses.shape != (n_anchors,) or not (masses >= 0).all():
-        raise ValueError(
-            f"masses has shape {masses.shape}, expected ({n_anchors},) and no negative number."
-        )
-    return 12.0 + 260.0 * masses / max(masses.max(), np.finfo(float).tiny)
 
 
 def _project(plane: PCA, X: np.ndarray) -> np.ndarray:

@@ -63,21 +63,10 @@ def tidy(ax: Axes, *, grid: Literal["x", "y", "both"] | None = None) -> Axes:
     return ax
 
 
-def label_point(ax: Axes, text: str, point: Any, **options: Any) -> None:
-    """Text beside a point; lines end at the text instead of crossing it."""
-    box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE, "edgecolor": "none"}
-    ax.annotate(text, point, textcoords="offset points", bbox=box, zorder=4, **options)
-
-
 def legend_columns(names: Sequence[Any], width: float = WIDTH) -> int:
     """Number of columns in which these names fit above axes of a figure of this width."""
     longest = max(len(plot_name(name)) for name in names)
     return max(1, min(4, len(names), int(LEGEND_DENSITY * width) // (longest + 5)))
-
-
-def legend_height(names: Sequence[Any]) -> float:
-    """Height in inches of the legend with these names."""
-    return 0.2 * -(-len(names) // legend_columns(names))
 
 
 def legend_above(

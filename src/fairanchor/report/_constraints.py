@@ -13,6 +13,7 @@ from fairanchor.constraints._bounds import ROUNDING_ERROR, ShareBounds
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.groups._attributes import Attributes
+from fairanchor.plotting._composition import Composition
 from fairanchor.plotting._names import display_name, quoted_name
 
 SHARES = {
@@ -65,6 +66,24 @@ class ConstraintCheck:
     def worst(self) -> float:
         """The largest violation."""
         return max(float(self.violations.max()), float(self.size_violations.max()))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of each group in each cluster."""
+        return self._composition.shares
+
+    @property
+    def _composition(self) -> Composition:
+        return Composition(self.counts, list(range(len(self.counts))), self.groups)
+
+    def clusters_to_show(self) -> np.ndarray:
+        """Numbers of the clusters to list."""
+        return self._composition.clusters_to_show()
+
+    def groups_to_show(self, at_most: int) -> np.ndarray:
+        """Numbers of the groups nearest to, or farthest beyond, their bounds."""
+        slack = np.minimum(self.shares - self.bounds.lower, self.bounds.upper - self.shares)
+        return np.sort(np.argsort(slack.min(axis=0), kind="stable")[:at_most])
 
     @property
     def is_same_for_all(self) -> bool:
