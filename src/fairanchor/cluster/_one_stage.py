@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -30,10 +29,9 @@ from fairanchor.cluster._base import (
     spread_labels,
 )
 from fairanchor.cluster._spectral import (
-    SOLVERS,
     FairLaplacian,
-    choose_solver,
     cluster_embedding,
+    solve,
     warn_if_singletons,
 )
 from fairanchor.groups._columns import check_pairing
@@ -388,10 +386,8 @@ def _first_labels(
     one_group = np.zeros(len(linked), dtype=np.int64)
     laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
     n_vectors = min(n_clusters, len(linked))
-    n_components, _ = connected_components(graph, directed=False)
-    solve = SOLVERS[choose_solver("auto", len(linked), n_vectors, n_components)]
     # A start only: accurate to what k-means can tell apart.
-    vectors = solve(laplacian, n_vectors, tol=1e-5, max_iter=200, rng=rng).vectors
+    vectors = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng).vectors
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)
