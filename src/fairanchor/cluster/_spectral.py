@@ -617,4 +617,3 @@ def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: i
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     X = X * np.where(X[first, np.arange(X.shape[1])] < 0, -1.0, 1.0)
     return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
-
