@@ -84,9 +84,8 @@ class FairletClustering(FairClusterer):
         where rows are paired in the smallest box that has rows of both groups to spare; or at
         random, a baseline without geometry.
     objective : {"kmedian", "kcenter"}, default="kmedian"
-        Sum of distances or largest distance, both for the split and for the clusters. The largest
-        distance makes clusters of outliers: on ten generated data sets of 10,000 rows the
-        framework with k-median found more of the clusters on nine, and neither did on the tenth.
+        Sum of distances or largest distance, both for the split and for the clusters. k-center
+        can make clusters of a few outliers, whose distances are the largest.
     max_ratio : int, pair of int or "auto", default="auto"
         The integer t', the most rows of one group for a row of another in a fairlet; or, for two
         groups, the pair (p, q) in any order: q rows of one group for p of the other at most.
