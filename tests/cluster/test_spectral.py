@@ -16,7 +16,7 @@ from fairanchor.cluster._spectral import FairLaplacian, FairSpectralClustering
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import clustering_accuracy_score
 
-SOLVERS = ["dense", "deflated", "polar"]
+SOLVERS = ["dense", "deflated"]
 
 
 def block_graph(n_rows, n_blocks, probabilities, seed):
@@ -115,12 +115,11 @@ def test_fair_eigenvalues_interlace_above_the_unconstrained_ones(normalized):
 
 
 @pytest.mark.parametrize("normalized", [True, False])
-@pytest.mark.parametrize("solver", ["deflated", "polar"])
-def test_iterative_solvers_reach_the_dense_optimum(solver, normalized):
+def test_lanczos_reaches_the_dense_optimum(normalized):
     W, _, groups = block_graph(600, 3, (0.4, 0.3, 0.2, 0.1), seed=1)
     dense = fit_graph(W, groups, 3, eigen_solver="dense", normalized=normalized)
     other = fit_graph(
-        sparse.csr_array(W), groups, 3, eigen_solver=solver, normalized=normalized, tol=1e-10
+        sparse.csr_array(W), groups, 3, eigen_solver="deflated", normalized=normalized, tol=1e-10
     )
     scale = dense.eigenvalues_.max()
     assert_allclose(other.eigenvalues_, dense.eigenvalues_, atol=1e-10 * max(1, scale))
@@ -352,7 +351,7 @@ def test_one_cluster_per_row_warns():
     assert model.balance_ == 0
 
 
-@pytest.mark.parametrize("solver", ["deflated", "polar", "dc"])
+@pytest.mark.parametrize("solver", ["deflated", "dc"])
 def test_a_solver_that_stops_early_warns(solver):
     W, _, groups = block_graph(400, 2, (0.4, 0.3, 0.2, 0.1), seed=0)
     with pytest.warns(ConvergenceWarning, match="relative residual .* increase max_iter or tol"):

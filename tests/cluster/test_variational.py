@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from fairanchor._kernels._variational import Model, bound_updates, polish_labels
 from fairanchor.cluster._variational import (
     CutObjective,
-    PenalisedRows,
     VariationalFairClustering,
+    _model,
 )
 from fairanchor.groups._groups import check_groups
 from fairanchor.metrics import relative_balance_score
@@ -352,8 +352,8 @@ def dense_cut(X, labels, weights, n_neighbors):
 def test_costs_of_the_cut_are_its_gradient():
     X, group = mixture(4, n=40)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    rows = PenalisedRows.of(X, check_groups(group, len(X)), weights, np.arange(len(X)), 1.0)
-    objective = CutObjective(rows, 3, 8)
+    model = _model(check_groups(group, len(X)), np.arange(len(X)), weights, 1.0)
+    objective = CutObjective(X, model, 3, 8)
     labels = np.arange(len(X)) % 3
     W = objective.links.toarray()
 

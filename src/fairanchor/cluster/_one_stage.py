@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -30,19 +29,16 @@ from fairanchor.cluster._base import (
     spread_labels,
 )
 from fairanchor.cluster._spectral import (
-    SOLVERS,
     FairLaplacian,
-    choose_solver,
     cluster_embedding,
+    solve,
     warn_if_singletons,
 )
 from fairanchor.groups._columns import check_pairing
 from fairanchor.groups._groups import count_cells
-from fairanchor.metrics import mnce_of_table
 
-#: ``fairness_weight="auto"`` stops raising the weight when MNCE gains no more than this.
-SMALLEST_GAIN = 0.005
-LARGEST_AUTO_WEIGHT = 100
+#: ``fairness_weight="auto"`` is so many times n_clusters / W.
+AUTO_WEIGHT = 20.0
 
 
 class OneStageFairSpectralClustering(FairClusterer):
@@ -76,11 +72,11 @@ class OneStageFairSpectralClustering(FairClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    fairness_weight : float or "auto", default=1.0
+    fairness_weight : float or "auto", default="auto"
         λ. The graph's term is at most ``n_clusters`` while the fairness term grows with the
-        number of rows (or their weight), so the same λ requires more fairness on more rows.
-        ``"auto"``: 1, 2, 3, ... until the next one raises MNCE by 0.005 or less.
-    n_neighbors : int, default=5
+        number of rows (or their weight) W, so the same λ requires more fairness on more rows.
+        ``"auto"`` is 20 n_clusters / W, whose effect does not depend on W.
+    n_neighbors : int, default=10
         Of each row in the graph, at most the number of other rows.
     bandwidth : float or "auto", default="auto"
         t of the kernel ``exp(-d²/(2t²))``; ``"auto"`` is the median distance to a neighbour.
@@ -171,8 +167,8 @@ class OneStageFairSpectralClustering(FairClusterer):
         self,
         n_clusters: int = 8,
         *,
-        fairness_weight: float | str = 1.0,
-        n_neighbors: int = 5,
+        fairness_weight: float | str = "auto",
+        n_neighbors: int = 10,
         bandwidth: float | str = "auto",
         max_iter: int = 50,
         tol: float = 1e-4,
@@ -228,46 +224,28 @@ class OneStageFairSpectralClustering(FairClusterer):
             problem, similarity = _build_problem(
                 graphs, None if weights is None else weights[kept], groups.codes[kept]
             )
-            start = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
-            descent = self._descend(problem, start)
-        if not descent.converged:
+            labels = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
+            if isinstance(self.fairness_weight, str):
+                fairness_weight = AUTO_WEIGHT * self.n_clusters / problem.rows.weights.sum()
+            else:
+                fairness_weight = self.fairness_weight * np.exp2(problem.exponent)
+            labels, objectives, view_weights, converged = problem.descend(
+                labels, fairness_weight, self.max_iter, self.tol
+            )
+        if not converged:
             warnings.warn(
                 f"The objective did not converge in max_iter={self.max_iter} sweeps: the last one "
-                f"lowered it by {descent.objectives[-2] - descent.objectives[-1]:.3g}. Increase "
-                "max_iter.",
+                f"lowered it by {objectives[-2] - objectives[-1]:.3g}. Increase max_iter.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )
         warn_if_singletons(self.n_clusters, len(kept), groups.n_groups)
-        self.fairness_weight_ = descent.fairness_weight
-        self.view_weights_ = descent.view_weights
-        self.objective_path_ = descent.objectives
-        self.objective_ = float(descent.objectives[-1])
-        self.n_iter_ = len(descent.objectives) - 1
-        self._store_labels(_labels_of_all(X, kept, descent.labels), groups, weights)
-
-    def _descend(self, problem: "OneStageProblem", start: np.ndarray) -> "Descent":
-        if self.fairness_weight != "auto":
-            return problem.descend(start, float(self.fairness_weight), self.max_iter, self.tol)
-        best = problem.descend(start, 1.0, self.max_iter, self.tol)
-        for fairness_weight in range(2, LARGEST_AUTO_WEIGHT + 1):
-            fairer = problem.descend(start, float(fairness_weight), self.max_iter, self.tol)
-            if fairer.mnce - best.mnce <= SMALLEST_GAIN:
-                break
-            best = fairer
-        return best
-
-
-@dataclass(frozen=True)
-class Descent:
-    """Labels after the last sweep, and the objective before the first and after each one."""
-
-    labels: np.ndarray
-    objectives: np.ndarray
-    converged: bool
-    fairness_weight: float
-    view_weights: np.ndarray
-    mnce: float
+        self.fairness_weight_ = float(fairness_weight * np.exp2(-problem.exponent))
+        self.view_weights_ = view_weights
+        self.objective_path_ = objectives
+        self.objective_ = float(objectives[-1])
+        self.n_iter_ = len(objectives) - 1
+        self._store_labels(_labels_of_all(X, kept, labels), groups, weights)
 
 
 @dataclass(frozen=True)
@@ -310,34 +288,31 @@ class OneStageProblem:
         return kernels.Sums(sizes, mass, association, table - mass[:, None] * shares)
 
     def descend(
-        self, start: np.ndarray, fairness_weight: float, max_iter: int, tol: float
-    ) -> Descent:
-        """Sweep from ``start`` until nothing moves, little changes, or ``max_iter`` is reached."""
-        labels, shares = start.astype(np.int64), self.rows.shares
+        self, labels: np.ndarray, fairness_weight: float, max_iter: int, tol: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Sweep until nothing moves, little changes, or ``max_iter`` is reached.
+
+        Returns labels, the objective before the first sweep and after each one, the weights of the
+        views, and whether it converged. The weight of fairness is that of scaled weights.
+        """
+        labels, shares = labels.astype(np.int64), self.rows.shares
         n_clusters = int(labels.max()) + 1
-        scaled_weight = fairness_weight * np.exp2(self.exponent)
-        view_weights = self.view_weights(labels, n_clusters)
-        graph = self.graph(view_weights)
-        costs, converged = [], False
-        for n_sweeps in range(max_iter + 1):
-            if n_sweeps and len(self.views) > 1:
+        costs: list[float] = []
+        converged = False
+        while True:
+            if not costs or len(self.views) > 1:
                 view_weights = self.view_weights(labels, n_clusters)
                 graph = self.graph(view_weights)
             # Afresh before each sweep, so that rounding errors do not add up.
             sums = self.sums(graph, labels, n_clusters)
-            costs.append(_changeable_cost(sums, scaled_weight, float(view_weights.sum())))
-            if n_sweeps >= 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1]):
-                converged = True
-            if converged or n_sweeps == max_iter:
+            costs.append(_changeable_cost(sums, fairness_weight, float(view_weights.sum())))
+            little = len(costs) > 2 and costs[-2] - costs[-1] <= tol * abs(costs[-1])
+            converged = converged or little
+            if converged or len(costs) > max_iter:
                 break
-            converged = kernels.sweep(graph, self.rows, scaled_weight, labels, sums) == 0
-            if converged:
-                costs.append(costs[-1])
-                break
-        table = np.maximum(sums.excess + sums.mass[:, None] * shares, 0.0)
-        objectives = np.array(costs) + scaled_weight * sums.mass.sum() * (shares**2).sum()
-        weights, mnce = view_weights / view_weights.sum(), mnce_of_table(table)
-        return Descent(labels, objectives, converged, fairness_weight, weights, mnce)
+            converged = kernels.sweep(graph, self.rows, fairness_weight, labels, sums) == 0
+        objectives = np.array(costs) + fairness_weight * sums.mass.sum() * (shares**2).sum()
+        return labels, objectives, view_weights / view_weights.sum(), converged
 
 
 def _changeable_cost(sums: kernels.Sums, fairness_weight: float, links: float) -> float:
@@ -388,10 +363,8 @@ def _first_labels(
     one_group = np.zeros(len(linked), dtype=np.int64)
     laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
     n_vectors = min(n_clusters, len(linked))
-    n_components, _ = connected_components(graph, directed=False)
-    solve = SOLVERS[choose_solver("auto", len(linked), n_vectors, n_components)]
     # A start only: accurate to what k-means can tell apart.
-    vectors = solve(laplacian, n_vectors, tol=1e-5, max_iter=200, rng=rng).vectors
+    vectors = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng).vectors
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)

@@ -1,4 +1,4 @@
-"""Fair spectral clustering: SpFC, s-FairSC, FairSC and Chebyshev iterations.
+"""Fair spectral clustering: SpFC, s-FairSC and FairSC.
 
 The embedding has the lowest eigenvectors of a graph Laplacian among the vectors that are fair:
 
@@ -8,14 +8,13 @@ with ``A = I - M^{-1/2} W M^{-1/2}`` (or ``M^{-1/2} L M^{-1/2}``) and ``C = M^{-
 the metric of the embedding ``H = M^{-1/2} X``: degrees for the normalised cut, row weights for
 the ratio cut. ``FᵀH = 0`` states that each group has its share of every column of H.
 
-Four solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
-by Lanczos on a projected operator (s-FairSC), `solve_dc` by ADMM on a difference of convex
-functions (FairSC), `solve_polar` by Chebyshev subspace iterations that stay feasible. The last two
-never factorise anything larger than the block.
+Three solvers of the same problem: `solve_dense` by a dense eigenproblem (SpFC), `solve_deflated`
+by Lanczos on a projected operator (s-FairSC), and `solve_dc` by ADMM on a difference of convex
+functions (FairSC), which never factorises anything larger than the block.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -58,11 +57,6 @@ from fairanchor.groups._groups import check_groups
 
 #: Up to this many rows a dense eigensolver is faster and more accurate than an iterative one.
 DENSE_EIGEN_ROWS = 2000
-#: A Chebyshev filter magnifies the last wanted direction by about this much per iteration.
-FILTER_GAIN = 1e4
-#: And the lowest one by no more than this: at 1e12 rounding errors stalled at residuals of 1e-10.
-FILTER_RANGE = 1e6
-FILTER_DEGREES = (4, 200)
 #: Steps of ADMM between two looks at the residuals.
 RESIDUAL_EVERY = 10
 
@@ -104,18 +98,16 @@ class FairSpectralClustering(FairClusterer):
         distance to the farthest of the row's neighbours (``"knn"``).
     normalized : bool, default=True
         Normalised cut or ratio cut.
-    eigen_solver : {"auto", "dense", "deflated", "polar", "dc"}, default="auto"
-        Four ways to the same optimum. ``"dense"``: all pairs of rows at once (SpFC).
-        ``"deflated"``: Lanczos on a projected operator (s-FairSC). ``"polar"``: Chebyshev subspace
-        iterations, which are feasible at every step and from no publication on fair clustering.
-        ``"dc"``: alternating directions on a difference of convex functions (FairSC), with 10 to
-        100 times the products of the others (see Notes). ``"auto"``: ``"dense"`` up to 2000 rows,
-        above ``"deflated"``, or ``"polar"`` if the graph is disconnected (its lowest eigenvalue is
-        multiple then). With more clusters than a quarter of the rows always ``"dense"``.
+    eigen_solver : {"auto", "dense", "deflated", "dc"}, default="auto"
+        Three ways to the same optimum. ``"dense"``: all pairs of rows at once (SpFC).
+        ``"deflated"``: Lanczos on a projected operator (s-FairSC). ``"dc"``: alternating directions
+        on a difference of convex functions (FairSC), with 10 to 100 times the products (see
+        Notes). ``"auto"``: ``"dense"`` up to 2000 rows, above ``"deflated"``. With more clusters
+        than a quarter of the rows always ``"dense"``.
     n_init : int, default=10
         Starts of k-means.
     max_iter : int, default=1000
-        Largest number of restarts of Lanczos, or of steps of ``"polar"`` or ``"dc"``.
+        Largest number of restarts of Lanczos, or of steps of ``"dc"``.
     tol : float, default=1e-6
         Largest residual of an eigenpair relative to the spectrum, for the iterative solvers.
     random_state : int, RandomState instance or None, default=None
@@ -186,7 +178,7 @@ class FairSpectralClustering(FairClusterer):
         "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "normalized": ["boolean"],
-        "eigen_solver": [StrOptions({"auto", "dense", "deflated", "polar", "dc"})],
+        "eigen_solver": [StrOptions({"auto", "dense", "deflated", "dc"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -320,7 +312,7 @@ class FairSpectralClustering(FairClusterer):
                 FairnessWarning,
                 stacklevel=users_stacklevel(),
             )
-        n_components, _ = connected_components(problem.similarity, directed=False)
+        n_components = problem.components[0]
         if n_components - (problem.n_groups - 1) > n_vectors:
             warnings.warn(
                 f"The graph has {n_components} components, more than n_clusters="
@@ -329,28 +321,16 @@ class FairSpectralClustering(FairClusterer):
                 FairnessWarning,
                 stacklevel=users_stacklevel(),
             )
-        name = choose_solver(self.eigen_solver, problem.n_rows, n_vectors, n_components)
-        result = SOLVERS[name](problem, n_vectors, tol=self.tol, max_iter=self.max_iter, rng=rng)
-        if result.residual > 10 * self.tol and name != "dense":
+        result = solve(problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng)
+        if result.residual > 10 * self.tol and result.n_iter > 1:
             warnings.warn(
-                f"eigen_solver={name!r} stopped with a relative residual of "
+                f"eigen_solver={self.eigen_solver!r} stopped with a relative residual of "
                 f"{result.residual:.1e}, above tol={self.tol}, after {result.n_iter} products: "
                 "increase max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=users_stacklevel(),
             )
         return result
-
-
-def choose_solver(eigen_solver: str, n_rows: int, n_vectors: int, n_components: int) -> str:
-    """Name in `SOLVERS`; Lanczos and blocks need room around the wanted vectors."""
-    if n_vectors > n_rows // 4:
-        return "dense"
-    if eigen_solver != "auto":
-        return eigen_solver
-    if n_rows <= DENSE_EIGEN_ROWS:
-        return "dense"
-    return "deflated" if n_components == 1 else "polar"
 
 
 def _subgraph(graph: Any, active: np.ndarray) -> Any:
@@ -456,6 +436,8 @@ class FairLaplacian:
         self.diagonal = np.ones(len(degrees)) if normalized else degrees / weights
         self.spectrum_bound = 2.0 * self.diagonal.max()
         self.n_rows, self.n_groups = len(degrees), int(group_codes.max()) + 1
+        #: Number of connected components, and that of each row.
+        self.components = connected_components(self.similarity, directed=False)
 
         share = np.bincount(group_codes, weights=weights) / weights.sum()
         entries = weights / root
@@ -474,18 +456,30 @@ class FairLaplacian:
 
     def project(self, V: np.ndarray) -> np.ndarray:
         """PV: the nearest fair vectors."""
+        return V - self._basis @ self.unfairness(V)
+
+    def unfairness(self, V: np.ndarray) -> np.ndarray:
+        """One number per group, all zero if V is fair."""
         in_groups = self._basis.T @ V
-        in_groups = in_groups - np.multiply.outer(self._direction, self._direction @ in_groups)
-        return V - self._basis @ in_groups
+        return in_groups - np.multiply.outer(self._direction, self._direction @ in_groups)
 
     def apply(self, V: np.ndarray) -> np.ndarray:
         """AV."""
         return (V.T * self.diagonal).T - self.similarity @ V
 
 
-def solve_dense(
-    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+def solve(
+    problem: FairLaplacian, n_vectors: int, eigen_solver: str, tol: float, max_iter: int, rng: Any
 ) -> EigenResult:
+    """Lowest fair eigenvectors; Lanczos and blocks need room around the wanted vectors."""
+    by_size = eigen_solver == "auto" and problem.n_rows <= DENSE_EIGEN_ROWS
+    if eigen_solver == "dense" or by_size or n_vectors > problem.n_rows // 4:
+        return solve_dense(problem, n_vectors)
+    iterate = solve_dc if eigen_solver == "dc" else solve_deflated
+    return iterate(problem, n_vectors, tol, max_iter, rng)
+
+
+def solve_dense(problem: FairLaplacian, n_vectors: int) -> EigenResult:
     """SpFC: eigenvectors of PAP, with the unfair directions moved above the spectrum."""
     similarity = problem.similarity
     A = np.diag(problem.diagonal)
@@ -500,66 +494,60 @@ def solve_dense(
 
 
 def solve_deflated(
-    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+    problem: FairLaplacian, n_vectors: int, tol: float, max_iter: int, rng: Any
 ) -> EigenResult:
     """s-FairSC: Lanczos on P(σI - A)P, whose largest eigenvectors are the fair lowest ones.
 
-    σ exceeds the spectrum of A, so the unfair directions, at 0, lie below all others. Where
-    Lanczos does not converge, `solve_polar` takes over.
+    σ exceeds the spectrum of A, so the unfair directions, at 0, lie below all others. Fair vectors
+    that are constant on components have the eigenvalue zero, of which Lanczos would find one
+    only: they are known, and moved to 0 too.
     """
-    start = problem.project(rng.standard_normal(problem.n_rows))
-    n_products = 0
+    known = _constant_on_components(problem, n_vectors)
+    n_wanted = n_vectors - known.shape[1]
+    X = np.empty((problem.n_rows, 0))
+    n_products = 1  # of the Rayleigh-Ritz step
+
+    def project(v: np.ndarray) -> np.ndarray:
+        v = problem.project(v)
+        return v - known @ (known.T @ v)
 
     def multiply(v: np.ndarray) -> np.ndarray:
         nonlocal n_products
         n_products += 1
-        v = problem.project(v.reshape(-1))
-        return problem.project(1.1 * problem.spectrum_bound * v - problem.apply(v))
+        v = project(v.reshape(-1))
+        return project(1.1 * problem.spectrum_bound * v - problem.apply(v))
 
-    operator = LinearOperator((problem.n_rows,) * 2, matvec=multiply, dtype=np.float64)
-    n_lanczos = min(problem.n_rows, max(4 * n_vectors, 32))
-    try:
-        _, X = eigsh(
-            operator, n_vectors, which="LA", v0=start, ncv=n_lanczos, tol=tol, maxiter=max_iter
-        )
-    except ArpackNoConvergence:
-        result = solve_polar(problem, n_vectors, tol=tol, max_iter=max_iter, rng=rng)
-        return replace(result, n_iter=n_products + result.n_iter)
-    return _result(problem, *_rayleigh_ritz(problem, _polar(problem, X)), n_products)
+    if n_wanted:
+        operator = LinearOperator((problem.n_rows,) * 2, matvec=multiply, dtype=np.float64)
+        start = project(rng.standard_normal(problem.n_rows))
+        n_lanczos = min(problem.n_rows, max(4 * n_vectors, 32))
+        try:
+            _, X = eigsh(
+                operator, n_wanted, which="LA", v0=start, ncv=n_lanczos, tol=tol, maxiter=max_iter
+            )
+        except ArpackNoConvergence as error:  # the caller warns of the residual
+            n_missing = n_wanted - error.eigenvectors.shape[1]
+            X = np.hstack([error.eigenvectors, rng.standard_normal((problem.n_rows, n_missing))])
+    X = _polar(problem, np.hstack([known, X]))
+    return _result(problem, *_rayleigh_ritz(problem, X), n_products)
 
 
-def solve_polar(
-    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
-) -> EigenResult:
-    """Block iteration ``X <- polar(p(PAP) X)``: both constraints hold after every step.
-
-    p is a Chebyshev polynomial that is small on the unwanted part of the spectrum. The block
-    has a few vectors to spare, since its last ones converge slowly, and is rotated to its
-    Ritz vectors in between. Copes with multiple eigenvalues up to the size of the block.
-    """
-    n_block = min(n_vectors + max(4, n_vectors // 2), problem.n_directions)
-    X = rng.standard_normal((problem.n_rows, n_block))
-    # sqrt(metric), a constant column of the embedding, is the lowest eigenvector of all.
-    X[:, 0] = np.sqrt(problem.metric)
-    values, X = _rayleigh_ritz(problem, _polar(problem, X))
-    n_products = 0
-    for _ in range(max_iter):
-        residuals = _residuals(problem, values, X)
-        if residuals[:n_vectors].max() <= tol:
-            break
-        # Converged leading vectors are locked, or they would drown the others in the filter.
-        n_locked = int(np.argmax(residuals > 0.1 * tol))
-        locked, moving = X[:, :n_locked], X[:, n_locked:]
-        degree = _filter_degree(values, n_vectors, problem.spectrum_bound)
-        moving = _chebyshev(problem, moving, values[n_locked], values[-1], degree)
-        moving -= locked @ (locked.T @ moving)
-        values, X = _rayleigh_ritz(problem, _polar(problem, np.hstack([locked, moving])))
-        n_products += degree
-    return _result(problem, values[:n_vectors], X[:, :n_vectors], max(1, n_products))
+def _constant_on_components(problem: FairLaplacian, most: int) -> np.ndarray:
+    """Orthonormal fair vectors of the eigenvalue zero, at most so many."""
+    n_components, component = problem.components
+    # So many components suffice, as there is a constraint less than groups.
+    n_used = min(n_components, most + problem.n_groups - 1)
+    rows = np.flatnonzero(component < n_used)
+    length = np.sqrt(np.bincount(component[rows], weights=problem.metric[rows]))
+    constant = np.zeros((problem.n_rows, n_used))
+    constant[rows, component[rows]] = np.sqrt(problem.metric[rows]) / length[component[rows]]
+    # All columns have length one, so that a zero is one by its size.
+    _, singular, Vt = linalg.svd(problem.unfairness(constant))
+    return constant @ Vt[np.count_nonzero(singular > 1e-10) :][:most].T
 
 
 def solve_dc(
-    problem: FairLaplacian, n_vectors: int, *, tol: float, max_iter: int, rng: Any
+    problem: FairLaplacian, n_vectors: int, tol: float, max_iter: int, rng: Any
 ) -> EigenResult:
     """FairSC: ADMM on a difference of convex functions.
 
@@ -603,38 +591,6 @@ def solve_dc(
     return _result(problem, values, best, n_products)
 
 
-def _filter_degree(values: np.ndarray, n_vectors: int, bound: float) -> int:
-    """Degree that magnifies the last wanted direction by `FILTER_GAIN`.
-
-    Less if the lowest direction would then be magnified by more than `FILTER_RANGE`.
-    """
-    width = max(bound - values[-1], 1e-12 * bound)
-    rates = np.arccosh(1.0 + np.maximum(2.0 * (values[-1] - values) / width, 1e-12))
-    degree = min(np.log(FILTER_GAIN) / rates[n_vectors - 1], np.log(FILTER_RANGE) / rates[0])
-    return int(np.clip(degree, *FILTER_DEGREES))
-
-
-def _chebyshev(
-    problem: FairLaplacian, X: np.ndarray, lowest: float, cut: float, degree: int
-) -> np.ndarray:
-    """Chebyshev polynomial of PAP, bounded by one on [cut, bound], applied to X.
-
-    Divided by its value at ``lowest``, so that nothing overflows.
-    """
-    upper = problem.spectrum_bound * (1 + 1e-6)
-    half_width, center = 0.5 * (upper - cut), 0.5 * (upper + cut)
-    first_scale = half_width / (lowest - center)
-    scale = first_scale
-    before, current = X, (problem.project(problem.apply(X)) - center * X) * (scale / half_width)
-    for _ in range(degree - 1):
-        next_scale = 1.0 / (2.0 / first_scale - scale)
-        product = problem.project(problem.apply(current)) - center * current
-        product *= 2.0 * next_scale / half_width
-        product -= before * (scale * next_scale)
-        before, current, scale = current, product, next_scale
-    return current
-
-
 def _polar(problem: FairLaplacian, X: np.ndarray) -> np.ndarray:
     """The orthonormal block nearest to PX; it spans the same space, so it is fair too."""
     X = problem.project(X)
@@ -661,11 +617,3 @@ def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: i
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     X = X * np.where(X[first, np.arange(X.shape[1])] < 0, -1.0, 1.0)
     return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
-
-
-SOLVERS = {
-    "dense": solve_dense,
-    "deflated": solve_deflated,
-    "polar": solve_polar,
-    "dc": solve_dc,
-}

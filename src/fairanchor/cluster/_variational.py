@@ -209,12 +209,15 @@ class VariationalFairClustering(FairClusterer):
         power_of_two_scale(X)  # raises an error for what cannot be squared
         kept = rows_with_weight(weights, self.n_clusters, len(X))
         warn_about_small_groups(groups, self.n_clusters, kept)
-        self.fairness_weight_ = self._weight(X[kept], None if weights is None else weights[kept])
-        rows = PenalisedRows.of(X, groups, weights, kept, self.fairness_weight_)
+        weights_kept = np.ones(len(kept)) if weights is None else weights[kept]
+        self.fairness_weight_ = self._weight(X[kept], weights_kept)
+        model = _model(groups, kept, weights_kept, self.fairness_weight_)
 
         with one_thread():
-            objective = OBJECTIVES[self.objective](rows, self.n_clusters, self.n_neighbors)
-            run = self._best_run(rows, objective)
+            objective = OBJECTIVES[self.objective](
+                X[kept], model, self.n_clusters, self.n_neighbors
+            )
+            run = self._best_run(objective)
         self._warn_if_incomplete(run)
 
         self.cluster_centers_ = objective.centers(run.labels)
@@ -225,7 +228,7 @@ class VariationalFairClustering(FairClusterer):
         )
         self.fairness_error_ = fairness_error(self.counts_)
 
-    def _weight(self, X: np.ndarray, weights: np.ndarray | None) -> float:
+    def _weight(self, X: np.ndarray, weights: np.ndarray) -> float:
         """The weight of the penalty; ``"auto"`` is the mean cost of a row in a single cluster."""
         if not isinstance(self.fairness_weight, str):
             return float(self.fairness_weight)
@@ -233,24 +236,24 @@ class VariationalFairClustering(FairClusterer):
             return 10.0
         squared = ((X - np.average(X, axis=0, weights=weights)) ** 2).sum(axis=1)
         costs = np.sqrt(squared) if self.objective == "kmedian" else squared
-        total = len(X) if weights is None else weights.sum()
-        return min(float(np.average(costs, weights=weights)), 0.1 * LARGEST_PENALTY / total)
+        return min(float(np.average(costs, weights=weights)), 0.1 * LARGEST_PENALTY / weights.sum())
 
-    def _best_run(self, rows: "PenalisedRows", objective: "MeansObjective") -> "_Run":
+    def _best_run(self, objective: "MeansObjective") -> "_Run":
         """The run with the lowest energy, the earliest on ties."""
         random_state = check_random_state(self.random_state)
-        if len(rows.X) == self.n_clusters:  # there is only one clustering
+        X, weights = objective.X, objective.model.weights
+        if len(X) == self.n_clusters:  # there is only one clustering
             labels = np.arange(self.n_clusters, dtype=np.int32)
             energy = objective.energy(labels, objective.update(labels))
             return _Run(labels, [energy], converged=True)
         if not isinstance(self.init, str):
-            return self._run(rows, objective, self._check_init(rows.X), random_state)
+            return self._run(objective, self._check_init(X), random_state)
         runs = []
         for _ in range(self.n_init):
             centers, _ = kmeans_plusplus(
-                rows.X, self.n_clusters, sample_weight=rows.weights, random_state=random_state
+                X, self.n_clusters, sample_weight=weights, random_state=random_state
             )
-            runs.append(self._run(rows, objective, centers, random_state))
+            runs.append(self._run(objective, centers, random_state))
         return min(runs, key=lambda run: run.energies[-1])
 
     def _check_init(self, X: np.ndarray) -> np.ndarray:
@@ -264,11 +267,7 @@ class VariationalFairClustering(FairClusterer):
         return centers
 
     def _run(
-        self,
-        rows: "PenalisedRows",
-        objective: "MeansObjective",
-        centers: np.ndarray,
-        random_state: np.random.RandomState,
+        self, objective: "MeansObjective", centers: np.ndarray, random_state: np.random.RandomState
     ) -> "_Run":
         """Alternate bound updates and centre updates until the energy stops falling."""
         run = _Run(np.empty(0, dtype=np.int32), [])
@@ -276,15 +275,15 @@ class VariationalFairClustering(FairClusterer):
         n_reseeds = 0
         while len(run.energies) < self.max_iter and not run.converged:
             costs = objective.costs(state)
-            labels, inner_converged = self._assign(rows, costs, objective.lipschitz)
+            labels, inner_converged = self._assign(objective, costs)
             n_lost = self.n_clusters - len(np.unique(labels))
             if n_lost and n_reseeds < MAX_RESEEDS:
                 n_reseeds += 1
-                state = objective.start(_kmeans_centers(rows, self.n_clusters, random_state))
+                state = objective.start(objective.kmeans_centers(random_state))
                 continue
             if n_lost:
-                labels, _ = fill_empty_clusters(rows.X, labels, self.n_clusters)
-                self._polish(rows, costs, labels, order=np.arange(len(labels)))
+                labels, _ = fill_empty_clusters(objective.X, labels, self.n_clusters)
+                self._polish(objective.model, costs, labels, order=np.arange(len(labels)))
             state = objective.update(labels)
             energy = objective.energy(labels, state)
             if run.energies and energy >= run.energies[-1]:
@@ -296,25 +295,24 @@ class VariationalFairClustering(FairClusterer):
             run.energies.append(energy)
         return run
 
-    def _assign(
-        self, rows: "PenalisedRows", costs: np.ndarray, default_lipschitz: float
-    ) -> tuple[np.ndarray, bool]:
+    def _assign(self, objective: "MeansObjective", costs: np.ndarray) -> tuple[np.ndarray, bool]:
         """Hard labels for fixed costs, and whether the bound updates converged."""
+        model = objective.model
         away = costs.mean(axis=1) - costs.min(axis=1)
-        spread = float(np.average(away, weights=rows.weights))
+        spread = float(np.average(away, weights=model.weights))
         unit = (spread if spread > 1e-300 else 1.0) / FIRST_SHARPNESS
         sharpness, prices, _, converged = kernels.bound_updates(
-            costs, rows.model, 1.0 / unit, unit * default_lipschitz, MAX_BOUND_UPDATES, BOUND_TOL
+            costs, model, 1.0 / unit, unit * objective.lipschitz, MAX_BOUND_UPDATES, BOUND_TOL
         )
-        labels, margins = kernels.most_likely_clusters(costs, rows.codes, sharpness, prices)
-        self._polish(rows, costs, labels, order=np.argsort(margins, kind="stable"))
+        labels, margins = kernels.most_likely_clusters(costs, model.codes, sharpness, prices)
+        self._polish(model, costs, labels, order=np.argsort(margins, kind="stable"))
         return labels, converged
 
     def _polish(
-        self, rows: "PenalisedRows", costs: np.ndarray, labels: np.ndarray, order: np.ndarray
+        self, model: kernels.Model, costs: np.ndarray, labels: np.ndarray, order: np.ndarray
     ) -> None:
         if self.polish:
-            kernels.polish_labels(order, costs, rows.model, MAX_POLISH_SWEEPS, labels)
+            kernels.polish_labels(order, costs, model, MAX_POLISH_SWEEPS, labels)
 
     def _warn_if_incomplete(self, run: "_Run") -> None:
         if run.n_lost:
@@ -349,15 +347,6 @@ class _Run:
     n_lost: int = 0
 
 
-def _kmeans_centers(
-    rows: "PenalisedRows", n_clusters: int, random_state: np.random.RandomState
-) -> np.ndarray:
-    """Centres of plain k-means, a start that does not lose clusters by itself."""
-    with equal_centers_allowed():
-        model = KMeans(n_clusters, n_init=1, random_state=random_state.randint(2**31 - 1))
-        return model.fit(rows.X, sample_weight=rows.weights).cluster_centers_
-
-
 def fairness_error(counts: np.ndarray) -> float:
     """``sum over non-empty clusters of KL(group shares || shares in the cluster)``."""
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
@@ -366,43 +355,20 @@ def fairness_error(counts: np.ndarray) -> float:
     return float((shares * np.log(shares / np.maximum(inside, 1e-20))).sum())
 
 
-@dataclass(frozen=True)
-class PenalisedRows:
-    """Rows of positive weight, with what the kernels take after the costs."""
-
-    X: np.ndarray
-    model: kernels.Model
-
-    @classmethod
-    def of(
-        cls,
-        X: np.ndarray,
-        groups: Any,
-        weights: np.ndarray | None,
-        kept: np.ndarray,
-        fairness_weight: float,
-    ) -> "PenalisedRows":
-        """The rows at ``kept``; without weights every row weighs 1."""
-        codes = groups.codes[kept]
-        kept_weights = np.ones(len(kept)) if weights is None else weights[kept]
-        masses = np.bincount(codes, weights=kept_weights, minlength=groups.n_groups)
-        total = float(masses.sum())
-        strength = float(fairness_weight) * total
-        if not strength < LARGEST_PENALTY:
-            raise ValueError(
-                f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
-                f"below {LARGEST_PENALTY:g}: the penalty must stay a finite number."
-            )
-        floor = MASS_FLOOR * total
-        return cls(X[kept], kernels.Model(kept_weights, codes, masses / total, strength, floor))
-
-    @property
-    def weights(self) -> np.ndarray:
-        return self.model.weights
-
-    @property
-    def codes(self) -> np.ndarray:
-        return self.model.codes
+def _model(
+    groups: Any, kept: np.ndarray, weights: np.ndarray, fairness_weight: float
+) -> kernels.Model:
+    """What the kernels take after the costs."""
+    codes = groups.codes[kept]
+    masses = np.bincount(codes, weights=weights, minlength=groups.n_groups)
+    total = float(masses.sum())
+    strength = fairness_weight * total
+    if not strength < LARGEST_PENALTY:
+        raise ValueError(
+            f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
+            f"below {LARGEST_PENALTY:g}: the penalty must stay a finite number."
+        )
+    return kernels.Model(weights, codes, masses / total, strength, MASS_FLOOR * total)
 
 
 class MeansObjective:
@@ -410,9 +376,17 @@ class MeansObjective:
 
     lipschitz = 2.0
 
-    def __init__(self, rows: PenalisedRows, n_clusters: int, n_neighbors: int) -> None:
-        self.rows = rows
-        self.n_clusters = n_clusters
+    def __init__(
+        self, X: np.ndarray, model: kernels.Model, n_clusters: int, n_neighbors: int
+    ) -> None:
+        self.X, self.model, self.n_clusters = X, model, n_clusters
+
+    def kmeans_centers(self, random_state: np.random.RandomState) -> np.ndarray:
+        """Centres of plain k-means, a start that does not lose clusters by itself."""
+        seed = random_state.randint(2**31 - 1)
+        with equal_centers_allowed():
+            kmeans = KMeans(self.n_clusters, n_init=1, random_state=seed)
+            return kmeans.fit(self.X, sample_weight=self.model.weights).cluster_centers_
 
     def start(self, centers: np.ndarray) -> np.ndarray:
         """State that belongs to given centres."""
@@ -420,7 +394,7 @@ class MeansObjective:
 
     def costs(self, state: np.ndarray) -> np.ndarray:
         """Cost of every row in every cluster, per unit of its weight."""
-        return cdist(self.rows.X, state, "sqeuclidean")
+        return cdist(self.X, state, "sqeuclidean")
 
     def update(self, labels: np.ndarray) -> np.ndarray:
         """State that is best for given labels."""
@@ -429,17 +403,17 @@ class MeansObjective:
     def value(self, labels: np.ndarray, state: np.ndarray) -> float:
         """The clustering term of given labels, whose state is known."""
         costs = self.costs(state)[np.arange(len(labels)), labels]
-        return float(self.rows.weights @ costs)
+        return float(self.model.weights @ costs)
 
     def energy(self, labels: np.ndarray, state: np.ndarray) -> float:
         """The clustering term and the penalty of given labels."""
-        model = self.rows.model
+        model = self.model
         masses = count_cells(labels, model.codes, self.n_clusters, len(model.shares), model.weights)
         return self.value(labels, state) + kernels.penalty_of_masses(masses, model)
 
     def centers(self, labels: np.ndarray) -> np.ndarray:
         """Means of the clusters."""
-        sums, totals = label_sums(self.rows.X, self.rows.weights, labels, self.n_clusters)
+        sums, totals = label_sums(self.X, self.model.weights, labels, self.n_clusters)
         return sums / totals[:, None]
 
 
@@ -453,7 +427,7 @@ class MedianObjective(MeansObjective):
         """The row of each cluster with the least weighted sum of distances."""
         medoids = []
         for l in range(self.n_clusters):
-            X, weights = self.rows.X[labels == l], self.rows.weights[labels == l]
+            X, weights = self.X[labels == l], self.model.weights[labels == l]
             blocks = gen_batches(len(X), MEDOID_BLOCK)
             sums = np.concatenate([cdist(X[block], X) @ weights for block in blocks])
             # The first of sums that are equal up to rounding.
@@ -471,29 +445,31 @@ class CutObjective(MeansObjective):
 
     lipschitz = 1.0
 
-    def __init__(self, rows: PenalisedRows, n_clusters: int, n_neighbors: int) -> None:
-        super().__init__(rows, n_clusters, n_neighbors)
+    def __init__(
+        self, X: np.ndarray, model: kernels.Model, n_clusters: int, n_neighbors: int
+    ) -> None:
+        super().__init__(X, model, n_clusters, n_neighbors)
         # Each row and its neighbours, itself included.
-        links = sparse.eye_array(len(rows.X), format="csr")
-        n_others = min(n_neighbors, len(rows.X)) - 1
+        links = sparse.eye_array(len(X), format="csr")
+        n_others = min(n_neighbors, len(X)) - 1
         if n_others > 0:
-            links = links + kneighbors_graph(rows.X, n_others, include_self=False)
+            links = links + kneighbors_graph(X, n_others, include_self=False)
         links = (links + links.T) / 2
         # The cut does not depend on the unit of the weights, but their products could overflow.
-        by_weight = sparse.diags_array(rows.weights / rows.weights.mean())
+        by_weight = sparse.diags_array(model.weights / model.weights.mean())
         self.links = (by_weight @ links @ by_weight).tocsr()
-        self.total_weight = float(rows.weights.sum())
+        self.total_weight = float(model.weights.sum())
         self.degrees = np.asarray(self.links.sum(axis=1)).ravel()
 
     def start(self, centers: np.ndarray) -> np.ndarray:
-        return np.argmin(cdist(self.rows.X, centers, "sqeuclidean"), axis=1)
+        return np.argmin(cdist(self.X, centers, "sqeuclidean"), axis=1)
 
     def costs(self, state: np.ndarray) -> np.ndarray:
         indicator, volumes, inner = self._cut(state)
         # A start whose labels leave a cluster empty: no row is drawn to it, none repelled.
         volumes = np.where(volumes > 0, volumes, 1.0)
         gradient = np.outer(self.degrees, inner / volumes**2) - 2 * indicator / volumes
-        return self.n_clusters + gradient * (self.total_weight / self.rows.weights)[:, None]
+        return self.n_clusters + gradient * (self.total_weight / self.model.weights)[:, None]
 
     def update(self, labels: np.ndarray) -> np.ndarray:
         return labels
