@@ -26,7 +26,7 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor._utils._typing import Path as PathName
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets, named_columns
-from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._groups import Attributes
 from fairanchor.tables._plain import from_plain, to_plain
 
 # Increased when an older version could not read the file, or would misread it.

@@ -12,17 +12,23 @@ from numba import njit
 from fairanchor._kernels import INNER, LEAN, REASSOCIATE
 
 TILE = 128
+# Rows so many times farther away than the anchors are compared by exact distances: products of
+# float32 would overflow.
+FAR_AWAY = 1e30
 # Rows and anchors are finite, so a minimum need not look for NaN.
 FINITE = REASSOCIATE | {"nnan"}
 
 
-@njit(**INNER)
-def _fill_tile(X, rows, first, last, tile):
-    """Write the rows ``rows[first:last]`` of X, feature by feature."""
-    for i in range(last - first):
-        row = X[rows[first + i]]
-        for j in range(tile.shape[0]):
-            tile[j, i] = row[j]
+@njit(**LEAN, fastmath=REASSOCIATE)
+def write_tile(X, middle, scale, tile, norms):
+    """Write rows as they are seen from the middle, feature by feature, and their norms."""
+    for i in range(len(X)):
+        row, total = X[i], 0.0
+        for j in range(len(middle)):
+            value = (row[j] - middle[j]) * scale
+            tile[j, i] = value
+            total += value * value
+        norms[i] = np.sqrt(total) if total < FAR_AWAY**2 else np.inf
 
 
 @njit(**INNER, fastmath=FINITE)
@@ -170,12 +176,13 @@ def neighbour_weights(X, H, n_neighbors, least_alpha, prices, Z, alphas):
     n_anchors = H.shape[0]
     distances = np.empty(n_anchors)
     tile, found = np.zeros((H.shape[1], TILE)), np.empty((n_anchors, TILE))
-    rows = np.arange(X.shape[0])
     s = min(n_neighbors, n_anchors - 1)
     smallest = np.empty(s + 1)
     for start in range(0, X.shape[0], TILE):
         stop = min(start + TILE, X.shape[0])
-        _fill_tile(X, rows, start, stop, tile)
+        for i in range(start, stop):
+            for j in range(X.shape[1]):
+                tile[j, i - start] = X[i, j]
         for a in range(n_anchors):
             _distances(H[a], tile, found[a])
         for i in range(stop - start):

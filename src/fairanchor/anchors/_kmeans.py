@@ -46,7 +46,9 @@ def _group_centroids(rows: MemoryRows, members: np.ndarray, quota: int, seed: in
         return rows.X[np.concatenate([candidates, others])[:quota]]
     chosen = candidates[spread_sample(len(candidates), int(kmeans_sample_rows(quota)))]
     sample = rows.subset(chosen, threaded=len(chosen) * quota > FEW_DISTANCES)
-    centers, _ = kmeans_plusplus(sample.X, quota, sample_weight=sample.weights, random_state=seed)
+    centers, _ = kmeans_plusplus(
+        sample.X, quota, sample_weight=sample.weights, random_state=seed, n_local_trials=1
+    )
     return _lloyd(sample, centers)
 
 

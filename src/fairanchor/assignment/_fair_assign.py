@@ -16,8 +16,7 @@ from fairanchor._utils._typing import Weights
 from fairanchor.assignment._engine import assign
 from fairanchor.constraints._bounds import check_tolerance, proportional_rule
 from fairanchor.constraints._constraint import check_request, constraint_of
-from fairanchor.groups._attributes import Attributes
-from fairanchor.groups._groups import check_groups, count_cells
+from fairanchor.groups._groups import Attributes, check_groups, count_cells
 from fairanchor.rows import MemoryRows
 
 

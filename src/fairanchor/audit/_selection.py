@@ -10,9 +10,8 @@ from scipy.stats.contingency import relative_risk
 
 from fairanchor._utils._records import RecordTable, html_of_records
 from fairanchor._utils._typing import Labels, Table
-from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import attribute_names, check_pairing, columns_of
-from fairanchor.groups._groups import count_cells, encode_names
+from fairanchor.groups._groups import Attributes, count_cells, encode_names
 
 FOUR_FIFTHS = 0.8
 # Groups with a smaller share of the rows are marked: their rates change with single rows.

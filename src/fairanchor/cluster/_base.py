@@ -21,9 +21,9 @@ from fairanchor._utils._sklearn_compat import (
 from fairanchor._utils._typing import Table, Weights
 from fairanchor.constraints._bounds import ROUNDING_ERROR, BoundRule, ShareBounds
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import (
+    Attributes,
     Groups,
     check_groups,
     codes_of_known_groups,

@@ -30,9 +30,8 @@ from fairanchor.cluster._base import (
 from fairanchor.cluster._fair_lloyd import cost_of
 from fairanchor.constraints._bounds import proportional_rule
 from fairanchor.constraints._constraint import asks_for_sizes, constraint_of, is_bounds
-from fairanchor.groups._attributes import Attributes
 from fairanchor.groups._columns import check_pairing, in_fitted_order, store_sensitive_names
-from fairanchor.groups._groups import Groups, check_groups, warn_one_group
+from fairanchor.groups._groups import Attributes, Groups, check_groups, warn_one_group
 from fairanchor.metrics import balance_of_table
 from fairanchor.persistence import save_model
 from fairanchor.rows import (

@@ -16,7 +16,7 @@ from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._columns import columns_of
+from fairanchor.groups._columns import attribute_names, columns_of
 
 # Range of integers that are encoded by a table of values, without sorting the rows.
 NARROW = 2**16
@@ -68,55 +68,98 @@ class Groups:
         return canonical
 
 
+@dataclass(frozen=True)
+class Attributes:
+    """Several sensitive columns, each an attribute by itself, whose combinations are the groups.
+
+    Attributes
+    ----------
+    columns : list
+        Names of the columns, or their numbers where they have none.
+    names : list of ndarray, dtype object
+        Sorted names of each attribute's groups.
+    joint : ndarray of shape (n_groups, n_attributes)
+        For each combination that occurs, in canonical order, its group in each attribute.
+    """
+
+    columns: list
+    names: list[np.ndarray]
+    joint: np.ndarray
+
+    @classmethod
+    def of(cls, sensitive_features: Any, groups: Groups) -> "Attributes":
+        """The columns of ``sensitive_features`` of which `groups` are the combinations."""
+        n_columns = 1 if sensitive_features is None else len(columns_of(sensitive_features))
+        return cls.of_names(attribute_names(sensitive_features, n_columns), groups.names)
+
+    @classmethod
+    def of_names(cls, columns: Sequence, names: Any) -> "Attributes":
+        """From the names of combinations, which are tuples if there are several columns."""
+        parts = list(zip(*names, strict=True)) if len(columns) > 1 else [tuple(names)]
+        if len(parts) != len(columns):
+            raise ValueError(
+                f"{len(columns)} columns, but names of groups have {len(parts)} parts."
+            )
+        listed, joint = [], []
+        for values in parts:
+            distinct = sorted_names(list(dict.fromkeys(values)))
+            place = {name: code for code, name in enumerate(distinct)}
+            joint.append([place[value] for value in values])
+            listed.append(np.empty(len(distinct), dtype=object))
+            listed[-1][:] = distinct
+        return cls(list(columns), listed, np.array(joint, dtype=np.int64).T)
+
+    @property
+    def joint_of_several(self) -> np.ndarray | None:
+        """``joint``, or None if there is one attribute only, whose groups are the groups."""
+        return self.joint if self.joint.shape[1] > 1 else None
+
+    def codes_of(self, name: Any) -> list[int] | None:
+        """Group in each attribute of a combination, seen or not; None if one is unknown."""
+        values = name if isinstance(name, tuple) and len(self.names) > 1 else (name,)
+        if len(values) != len(self.names):
+            return None
+        codes = []
+        for value, names in zip(values, map(np.ndarray.tolist, self.names), strict=True):
+            if value not in names:
+                return None
+            codes.append(names.index(value))
+        return codes
+
+
 def check_groups(
     sensitive_features: Any, n_rows: int, *, missing: str | None = None, warns: bool = True
 ) -> Groups:
-    """Encode the sensitive features of ``n_rows`` rows.
+    """Encode the sensitive features of ``n_rows`` rows; None is a single group, with a warning.
 
-    Parameters
-    ----------
-    sensitive_features : array-like of shape (n_rows,) or (n_rows, n_columns), or None
-        Several columns mean their intersection. ``None`` means a single group.
-    n_rows : int
-        Number of rows that must be matched.
-    missing : {"error", "own_group"} or None
-        How missing values (None, NaN, NaT, pandas' NA) are treated. "error" advises the
-        parameter ``missing_groups``; None is an error too, for callers without this parameter.
-    warns : bool
-        Whether a single group for want of ``sensitive_features`` is worth a warning.
-
-    Returns
-    -------
-    groups : Groups
+    Several columns mean their intersection. Missing values (None, NaN, NaT, pandas' NA) are an
+    error unless ``missing="own_group"``; "error" advises the parameter ``missing_groups``, None is
+    for callers without it.
     """
     if sensitive_features is None:
         if warns:
             warn_one_group()
         return _canonical(np.zeros(n_rows, dtype=np.int64), ["all"])
-    codes, names = encode_names(sensitive_features, missing=missing)
-    _check_n_rows(codes, n_rows)
-    return _canonical(codes, names)
+    return _canonical(*encode_names(sensitive_features, n_rows, missing=missing))
 
 
 def check_attributes(sensitive_features: Any, n_rows: int) -> list[Groups]:
     """Encode every sensitive column by itself, where `check_groups` takes their intersection."""
     if sensitive_features is None:
         return [check_groups(None, n_rows)]
-    attributes = []
-    for name, values in columns_of(sensitive_features):
-        codes, names = _encode_column(values, name, missing=None)
-        _check_n_rows(codes, n_rows)
-        attributes.append(_canonical(codes, names))
-    return attributes
+    columns = columns_of(sensitive_features)
+    return [_canonical(*_encode_column(values, name, None, n_rows)) for name, values in columns]
 
 
-def encode_names(sensitive_features: Any, *, missing: str | None = None) -> tuple[np.ndarray, list]:
+def encode_names(
+    sensitive_features: Any, n_rows: int | None = None, *, missing: str | None = None
+) -> tuple[np.ndarray, list]:
     """Integer codes of one or several sensitive columns, and sorted names.
 
     ``names[code]`` is the group's name, a tuple when there are several columns.
     """
     columns = columns_of(sensitive_features)
-    encoded = [_encode_column(values, name, missing) for name, values in columns]
+    encoded = [_encode_column(values, name, missing, n_rows) for name, values in columns]
     if len(encoded) == 1:
         return encoded[0]
     check_consistent_length(*[codes for codes, _ in encoded])
@@ -136,8 +179,7 @@ def codes_of_known_groups(
 
     Another number of columns than the known names were made of is an error.
     """
-    codes, names = encode_names(sensitive_features, missing=missing)
-    _check_n_rows(codes, n_rows)
+    codes, names = encode_names(sensitive_features, n_rows, missing=missing)
     n_columns = len(columns_of(sensitive_features))
     # Columns that cannot make any of the known names, whatever their values are.
     expected = {len(name) if isinstance(name, tuple) else 1 for name in known}
@@ -165,26 +207,17 @@ def warn_one_group() -> None:
     )
 
 
-def _check_n_rows(codes: np.ndarray, n_rows: int) -> None:
-    if len(codes) != n_rows:
-        raise ValueError(
-            f"sensitive_features has {len(codes)} rows, expected {n_rows}: "
-            "every row needs exactly one group."
-        )
-
-
 def _canonical(codes: np.ndarray, names: list) -> Groups:
-    sizes = np.bincount(codes, minlength=len(names))
-    _, first_row = np.unique(codes, return_index=True)
-    groups = groups_of_counts(names, sizes, first_row)
+    first_rows = np.empty(len(names), dtype=np.int64)
+    first_rows[codes[::-1]] = np.arange(len(codes))[::-1]  # of several the last, which is the first
+    groups = groups_of_counts(names, np.bincount(codes, minlength=len(names)), first_rows)
     return replace(groups, codes=groups.public_order[codes])
 
 
 def groups_of_counts(names: list, sizes: np.ndarray, first_rows: np.ndarray) -> Groups:
     """Groups without codes, from sorted names, numbers of rows and numbers of first rows."""
     order = np.lexsort((first_rows, -sizes))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
+    rank = np.argsort(order)
     canonical_names = np.empty(len(names), dtype=object)
     for code, name in enumerate(names):
         canonical_names[rank[code]] = name
@@ -219,17 +252,24 @@ def count_cells(
     return counts.reshape(n_clusters, n_groups)
 
 
-def _encode_column(values: np.ndarray, column: Any, missing: str | None) -> tuple[np.ndarray, list]:
+def _encode_column(
+    values: np.ndarray, column: Any, missing: str | None, n_rows: int | None = None
+) -> tuple[np.ndarray, list]:
     """Codes and sorted names of one column; missing values come last, as ``None``."""
+    if n_rows not in (None, len(values)):
+        raise ValueError(
+            f"sensitive_features has {len(values)} rows, expected {n_rows}: "
+            "every row needs exactly one group."
+        )
     codes, distinct = _factorize(values)
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
-    is_present = np.isin(codes, present)
-    n_missing = len(values) - int(is_present.sum())
+    is_present = np.isin(np.arange(len(distinct)), present)
+    n_missing = 0 if is_present.all() else len(values) - int(is_present[codes].sum())
     if n_missing and missing != "own_group":
         where = "" if column is None else f" (column {column!r})"
         raise ValueError(
             f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
-            f"first at row {int(np.argmin(is_present))}: a row without a group "
+            f"first at row {int(np.argmin(is_present[codes]))}: a row without a group "
             f"cannot be counted for one. {_ADVICE[missing]} to treat them as a separate group, "
             "or leave these rows out."
         )

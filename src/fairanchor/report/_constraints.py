@@ -12,7 +12,7 @@ import numpy as np
 from fairanchor.constraints._bounds import ROUNDING_ERROR, ShareBounds
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._attributes import Attributes
+from fairanchor.groups._groups import Attributes
 from fairanchor.plotting._composition import Composition
 from fairanchor.plotting._names import display_name, quoted_name
 

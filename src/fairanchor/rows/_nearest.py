@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fairanchor._kernels._nearest import nearest_by_scores
+from fairanchor._kernels._nearest import nearest_by_scores, write_tile
 
 # Of a table of products, so that it stays in a cache.
-NUMBERS_AT_A_TIME = 2**18
+NUMBERS_AT_A_TIME = 2**17
 UNIT_ROUNDOFF = 2.0**-24
-# Rows so many times farther away than the anchors are compared by exact distances: products of
-# float32 would overflow.
-FAR_AWAY = 1e30
 
 
 @dataclass(frozen=True)
@@ -99,10 +96,7 @@ class NearestAnchors:
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(X), n_rows):
                 rows = X[start : start + n_rows]
-                shifted = (rows - self.middle) * self.scale
-                lengths = np.sqrt(np.einsum("ij,ij->i", shifted, shifted))
-                norms[: len(rows)] = np.where(lengths < FAR_AWAY, lengths, np.inf)
-                tile[:-1, : len(rows)] = shifted.T
+                write_tile(rows, self.middle, self.scale, tile, norms)
                 np.matmul(factor, tile, out=scores)
                 own = slice(start, start + len(rows))
                 nearest_by_scores(
