@@ -32,6 +32,7 @@ from fairanchor import (
 from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.datasets import make_fair_blobs, make_zafar
 from fairanchor.metrics import relative_balance_score
+from tiers import first_is_fast
 
 NAMES = sorted(CLUSTERERS)
 GRAPHS = ["local", "reconstruction"]
@@ -331,7 +332,7 @@ def soft_labels_of_the_graph(distances, anchor_labels, group, table, alpha):
     return np.array(solution.x).reshape(n, m) @ clusters
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_labels_are_the_limit_of_the_local_graph(seed):
     """Whole targets and a unique optimum: for a small ridge the soft labels are the labels."""
     rng = np.random.default_rng(seed)
@@ -513,7 +514,7 @@ def shape_of(name, n, seed):
     return X, np.random.default_rng(seed).choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2]), true
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_is_fast(range(3)))
 @pytest.mark.parametrize("name", ["moons", "circles"])
 def test_the_default_finds_shapes_with_exact_composition(name, seed):
     X, group, true = shape_of(name, 4000, seed)

@@ -17,6 +17,7 @@ from fairanchor.exceptions import FairnessWarning
 from fairanchor.rows import MemoryChunks, MemoryRows
 from fairanchor.rows._chunks import hashes_of
 from fairanchor.rows._open import FileTable
+from tiers import first_is_fast
 
 N_ROWS = 3_000
 CHUNK_ROWS = 550
@@ -100,7 +101,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", first_is_fast(SETTINGS, 3))
 def test_files_give_the_bits_of_memory(setting, stored):
     X, groups, dataset = stored
     parameters = {"n_clusters": 3, "random_state": 0} | SETTINGS[setting]
@@ -123,7 +124,7 @@ FAIR_KMEANS_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", FAIR_KMEANS_SETTINGS)
+@pytest.mark.parametrize("setting", first_is_fast(FAIR_KMEANS_SETTINGS, 2))
 def test_fair_k_means_of_files_has_the_bits_of_memory(setting, stored):
     X, groups, dataset = stored
     parameters = {"n_clusters": 4, "random_state": 0} | FAIR_KMEANS_SETTINGS[setting]
@@ -135,7 +136,7 @@ def test_fair_k_means_of_files_has_the_bits_of_memory(setting, stored):
     assert_array_equal(clone(found).fit_predict(dataset, sensitive_features="g"), expected.labels_)
 
 
-@pytest.mark.parametrize("graph", ["local", "reconstruction", None])
+@pytest.mark.parametrize("graph", first_is_fast(["local", "reconstruction", None]))
 def test_a_table_of_targets_is_met_exactly(graph, stored):
     """Even where it keeps a group out of a cluster."""
     X, groups, dataset = stored
@@ -151,7 +152,7 @@ def test_a_table_of_targets_is_met_exactly(graph, stored):
     assert_array_equal(found.counts_, targets)
 
 
-@pytest.mark.parametrize("chunk_rows", [97, 1_500, 2_999])
+@pytest.mark.parametrize("chunk_rows", first_is_fast([97, 1_500, 2_999]))
 def test_every_size_of_chunks_gives_the_bits_of_memory(chunk_rows, stored, monkeypatch):
     monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", chunk_rows)
     X, groups, dataset = stored

@@ -11,6 +11,7 @@ from fairanchor._utils._sampling import spread_sample_by_weight
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows import DistinctRows, MemoryRows, Sampler, distinct_rows
 from fairanchor.rows import _memory as module
+from tiers import first_is_fast
 
 
 def lattice(seed, n=400, d=2, n_groups=3, levels=4, n_jobs=None):
@@ -84,7 +85,7 @@ def test_copies_take_turns_in_row_order():
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", first_is_fast(range(15)))
 def test_labels_of_copies_are_as_good_as_those_of_all_rows(seed, narrow, monkeypatch):
     """Also where a few rows have most of the copies, and bands start narrow and have to widen."""
     if narrow:

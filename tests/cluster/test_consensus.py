@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from fairanchor import AnchorFairClustering, ConsensusClustering, FairKMeans
 from fairanchor.report import render_report, summarise_run
+from tiers import first_is_fast
 
 METHODS = ("spectral", "average")
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -143,7 +144,7 @@ def test_too_many_rows_name_the_framework():
         fit(np.zeros((10_001, 1)), 2)
 
 
-@pytest.mark.parametrize("n_anchors", [40, "auto"])
+@pytest.mark.parametrize("n_anchors", first_is_fast([40, "auto"]))
 def test_the_framework_has_the_stability_of_clusters_and_anchors(n_anchors):
     rng = np.random.default_rng(0)
     X = np.vstack([blobs(3, size=400, spread=1.5)[0], rng.uniform(-40, 60, (5, 2))])
@@ -184,6 +185,7 @@ def test_seeds_agree_on_shapes_and_counts_are_exact(make):
             assert np.mean(agreements(models, X, group)) < 0.9
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_stability_of_every_cluster():
     X, _ = blobs(3, size=60, spread=3.0)
     group = np.arange(len(X)) % 2

@@ -22,6 +22,7 @@ from fairanchor import (
 )
 from fairanchor.cluster import _fair_kmeans as module
 from fairanchor.rows import Sampler
+from tiers import first_is_fast
 
 SMALL_GROUPS = pytest.mark.filterwarnings(
     "ignore:.*fewer rows than n_clusters:fairanchor.FairnessWarning"
@@ -105,7 +106,7 @@ def test_the_cost_falls_and_every_cluster_mirrors_the_population(
         assert_array_equal(model.counts_.sum(axis=1), np.rint(model.targets_.sum(axis=1)))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 def test_weighted_cells_are_met_up_to_the_heaviest_row(seed):
     X, groups = make_data(seed)
     weights = np.random.default_rng(seed).uniform(0.1, 4.0, size=len(X))
@@ -116,7 +117,7 @@ def test_weighted_cells_are_met_up_to_the_heaviest_row(seed):
     assert_allclose(model.targets_, np.outer(sizes, shares))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 def test_one_group_is_plain_k_means(seed):
     X, _ = make_data(seed)
     start = X[:4].copy()
@@ -137,7 +138,7 @@ def test_one_group_is_plain_k_means_on_more_rows_than_are_sampled(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("data", ["law_school", "credit_card", "bank_marketing"])
+@pytest.mark.parametrize("data", first_is_fast(["law_school", "credit_card", "bank_marketing"]))
 def test_real_tables_cost_little_more_than_plain_k_means(data, request):
     data = request.getfixturevalue(data)
     model = fit(data.X, data.sensitive_features, data.n_clusters, n_init=3)
@@ -148,7 +149,7 @@ def test_real_tables_cost_little_more_than_plain_k_means(data, request):
     assert np.mean(predicted != model.labels_) < 1e-3
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_labels_are_the_best_fair_assignment_to_the_centres(seed):
     """Costs, dual variables and labels belong to one assignment."""
     X, groups = make_data(seed)
@@ -171,7 +172,8 @@ def test_it_converges_and_counts_its_iterations():
     assert model.n_clusters_found_ == 4
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", first_is_fast(range(3)))
 def test_the_default_costs_about_as_much_as_the_best_of_many_starts(seed):
     X, groups = make_data(seed, n=600)
     automatic = fit(X, groups, n_init="auto")
@@ -245,6 +247,7 @@ def test_unknown_groups_can_be_predicted_with_average_prices():
 # Starts
 
 
+@pytest.mark.slow
 def test_the_best_of_several_starts_is_kept():
     X, groups = make_data(3)
     costs = [fit(X, groups, init="random", n_init=n).inertia_ for n in (1, 4, 12)]
@@ -273,7 +276,7 @@ def test_seeds_are_found_in_tables_whose_rows_come_in_turns(monkeypatch):
 # Prediction
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 def test_prediction_equals_the_labels_of_the_training_rows(seed):
     X, groups = make_data(seed)
     model = fit(X, groups)
@@ -366,7 +369,7 @@ def test_the_names_of_the_groups_do_not_matter(rename):
     assert_array_equal(renamed.cluster_centers_, expected.cluster_centers_)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150])
+@pytest.mark.parametrize("scale", first_is_fast([1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150]))
 def test_the_scale_of_the_data_does_not_matter(scale):
     X, groups = make_data(0)
     expected, scaled = fit(X, groups), fit(X * scale, groups)
@@ -386,7 +389,7 @@ def test_a_shift_of_the_data_hardly_matters():
     assert np.mean(shifted.labels_ != expected.labels_) <= 0.02
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int64, np.uint8])
+@pytest.mark.parametrize("dtype", first_is_fast([np.float32, np.int16, np.int64, np.uint8]))
 def test_numbers_of_any_type_are_taken_at_their_value(dtype):
     X, groups = make_data(1)
     X = np.round(4 * X + 100).astype(dtype)
@@ -404,7 +407,7 @@ def test_lists_frames_and_columns_order_do_not_matter():
     assert_array_equal(fit(frame, pd.Series(groups)).labels_, expected)
 
 
-@pytest.mark.parametrize("weight", [1.0, 0.1, 2.5])
+@pytest.mark.parametrize("weight", first_is_fast([1.0, 0.1, 2.5]))
 def test_equal_weights_change_nothing_but_the_unit(weight):
     X, groups = make_data(1)
     expected, weighted = fit(X, groups), fit(X, groups, weights=np.full(len(X), weight))
@@ -558,7 +561,7 @@ def test_one_feature_and_more_features_than_rows():
 
 
 @SMALL_GROUPS
-@pytest.mark.parametrize("n_groups", [100, 240])
+@pytest.mark.parametrize("n_groups", first_is_fast([100, 240]))
 def test_many_groups_down_to_one_row_each(n_groups):
     X, _ = make_data(2)
     groups = np.arange(len(X)) % n_groups
@@ -737,7 +740,7 @@ def test_the_value_of_the_linear_program_is_the_cost_s_lower_bound():
     assert_allclose(model.lp_value_, program, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("n", "n_clusters"), [(300, 200), (2000, 100)])
+@pytest.mark.parametrize(("n", "n_clusters"), first_is_fast([(300, 200), (2000, 100)]))
 def test_many_clusters_are_exactly_fair(n, n_clusters):
     X, groups = make_data(0, n=n)
     with warnings.catch_warnings():

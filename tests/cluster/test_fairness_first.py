@@ -20,6 +20,7 @@ from fairanchor.cluster._fairness_first import (
 )
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
+from tiers import first_is_fast
 
 STAGES = ["combination", "refinement", "relaxation", "improvement"]
 
@@ -55,7 +56,7 @@ def some_rows(seed, n=24, n_groups=2, k=3, *, weighted=False):
 # The promises of the stages.
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_is_fast(range(6)))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cost_falls_within_each_stage_and_from_refinement_on(seed, weighted):
     X, group = mixture(seed)
@@ -72,7 +73,7 @@ def test_cost_falls_within_each_stage_and_from_refinement_on(seed, weighted):
     assert_allclose(model.inertia_, sse(X, model.labels_, weights))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_is_fast(range(6)))
 @pytest.mark.parametrize("n_groups", [2, 5])
 def test_refined_cells_are_within_one_row_of_proportional(seed, n_groups):
     X, group = mixture(seed, n_groups=n_groups)
@@ -98,7 +99,7 @@ def test_refined_weights_are_within_one_row_of_proportional():
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.8, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_is_fast(range(3)))
 def test_balance_keeps_the_threshold(threshold, weighted, seed):
     X, group = mixture(seed, n=200)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, len(X)) if weighted else None
@@ -114,7 +115,7 @@ def test_balance_keeps_the_threshold(threshold, weighted, seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 @pytest.mark.parametrize("n_groups", [2, 4])
 def test_default_is_fairer_than_plain_kmeans(seed, n_groups):
     rng = np.random.default_rng(seed)
@@ -143,7 +144,7 @@ def test_a_lower_threshold_buys_a_lower_cost():
     assert costs[0.0] < costs[0.5] < costs[1.0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_one_group_is_kmeans_and_refinement_does_nothing(seed):
     X, _ = mixture(seed)
     model = FairnessFirstClustering(4, balance_threshold=1.0, n_init=10, random_state=seed)
@@ -193,7 +194,7 @@ def test_swap_change_is_the_difference_of_the_costs(seed):
     assert_allclose(change, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 @pytest.mark.parametrize("n_groups", [1, 2, 3])
 def test_after_improvement_no_pair_of_a_group_is_worth_swapping(seed, n_groups):
     rows, labels = some_rows(seed, n=30, n_groups=n_groups)
@@ -210,7 +211,7 @@ def test_after_improvement_no_pair_of_a_group_is_worth_swapping(seed, n_groups):
             assert sse(rows.X, swapped) >= costs[-1] - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("least_balance", [0.0, 0.4, 0.9])
 def test_after_relaxation_no_allowed_move_is_worth_making(seed, weighted, least_balance):
@@ -235,7 +236,7 @@ def test_after_relaxation_no_allowed_move_is_worth_making(seed, weighted, least_
             assert sse(rows.X, moved, rows.weights) >= reached - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 def test_weighted_swaps_never_lower_the_balance(seed):
     rows, labels = some_rows(seed, n=40, weighted=True)
     masses = rows.masses(labels)

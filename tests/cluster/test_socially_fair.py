@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
 from fairanchor import FairKMeans, SociallyFairKMeans, load_model
+from tiers import first_is_fast
 
 
 def people(n_rows, n_groups, seed, n_features=2):
@@ -66,6 +67,7 @@ def least_for_labels(X, groups, labels, n_clusters):
     return costs(found.x[:-1]).max()
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(1, 4), st.integers(2, 4), st.integers(0, 10**6))
 def test_the_centres_are_the_best_for_their_labels(n_clusters, n_groups, seed):
@@ -82,6 +84,7 @@ def test_the_centres_are_the_best_for_their_labels(n_clusters, n_groups, seed):
     assert model.group_weights_.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_labels_of_tiny_tables_are_the_best_of_all():
     for seed in range(3):
         X, groups = people(9, 2, seed)
@@ -108,6 +111,7 @@ def test_two_groups_and_one_centre_have_a_closed_form():
     np.testing.assert_allclose(*model.group_costs_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_worst_group_is_better_off_than_under_plain_and_proportional_clusters():
     """Published behaviour on two groups: costs meet, or all weight is on the worse group."""
     for seed in range(5):
@@ -125,6 +129,7 @@ def test_the_worst_group_is_better_off_than_under_plain_and_proportional_cluster
         assert model.social_cost_ < (np.bincount(groups, away) / np.bincount(groups)).max()
 
 
+@pytest.mark.slow
 def test_one_group_is_k_means():
     X, _ = people(400, 2, 3)
     model = fit(X, np.zeros(400), 3)
@@ -155,6 +160,7 @@ def test_integer_weights_equal_repeated_rows():
     np.testing.assert_allclose(weighted.cluster_centers_, repeated.cluster_centers_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_names_of_groups_and_sparse_rows_change_nothing():
     X, groups = people(200, 3, 6)
     model = fit(X, groups, 3)
@@ -179,7 +185,7 @@ def test_the_labels_of_files_and_chunks_are_the_same(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", first_is_fast(range(12)))
 def test_the_largest_cost_is_near_the_best_of_fifty_random_restarts(seed):
     """Alternating labels and a generic solver, from fifty random starts."""
     X, groups = people(70, 2 + seed % 3, 100 + seed)

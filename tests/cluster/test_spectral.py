@@ -15,6 +15,7 @@ from fairanchor.cluster._affinity import build_affinity
 from fairanchor.cluster._spectral import FairLaplacian, FairSpectralClustering
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import clustering_accuracy_score
+from tiers import first_is_fast
 
 SOLVERS = ["dense", "deflated"]
 
@@ -171,6 +172,7 @@ def test_large_disconnected_graphs_have_as_many_zeros_as_components_less_constra
 # Known clusters
 
 
+@pytest.mark.slow
 def test_fair_embedding_recovers_clusters_where_the_plain_one_finds_groups():
     plain, fair = [], []
     for seed in range(3):
@@ -293,7 +295,7 @@ def test_sparse_and_dense_graphs_agree(solver):
 @pytest.mark.filterwarnings("ignore:k-means found:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_rows", [2, 3, 4, 5, 12])
 @pytest.mark.parametrize("n_groups", [1, 2, 4])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", first_is_fast(SOLVERS))
 def test_few_anchors_give_exactly_k_clusters(n_rows, n_groups, solver):
     X, groups = np.random.default_rng(n_rows).normal(size=(n_rows, 3)), np.arange(n_rows) % n_groups
     for n_clusters in range(1, n_rows + 1):

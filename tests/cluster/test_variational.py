@@ -17,6 +17,7 @@ from fairanchor.cluster._variational import (
 )
 from fairanchor.groups._groups import check_groups
 from fairanchor.metrics import relative_balance_score
+from tiers import first_is_fast
 
 FLOOR = 1e-20
 OBJECTIVES = ["kmeans", "kmedian", "ncut"]
@@ -66,7 +67,7 @@ def clustering_term(model, X, weights):
 
 @pytest.mark.parametrize("strength", [60, 80, 100])
 @pytest.mark.parametrize(("unequal", "balance"), [(False, 1.0), (True, 1 / 3)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_is_fast(range(3)))
 def test_synthetic_sets_become_perfectly_fair(strength, unequal, balance, seed):
     X, group = four_blobs(seed, unequal=unequal)
     model = VariationalFairClustering(2, fairness_weight=strength / len(X), random_state=seed)
@@ -94,7 +95,7 @@ def test_a_huge_weight_does_not_collapse(strength):
     assert model.fit(X, sensitive_features=group).balance_ == 1.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_fairness_does_not_get_worse_from_a_large_to_a_huge_weight(seed):
     X, group = mixture(seed, n=300)
     errors = [
@@ -120,7 +121,7 @@ def test_the_cut_with_the_published_weight_is_fair():
 # Lloyd's algorithm is the special case.
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_is_fast(range(5)))
 @pytest.mark.parametrize("polish", [True, False])
 def test_zero_weight_is_lloyd_from_the_same_start(seed, polish):
     X, group = mixture(seed)
@@ -374,7 +375,7 @@ def test_costs_of_the_cut_are_its_gradient():
     assert_allclose(objective.value(labels, labels), weights.sum() * relaxed_cut(S))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_centres_of_the_median_objective_have_the_least_sum_of_distances(seed):
     X, group = mixture(seed)
     weights = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
