@@ -4,11 +4,7 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from numba import njit
-
-from fairanchor._kernels import COMPILATIONS
 
 ANNOUNCEMENT = "fairanchor: compiling numerical kernels; this happens once per machine and takes"
 # A clusterer with few kernels, which compile in seconds.
@@ -75,16 +71,6 @@ def test_functions_of_users_are_not_announced(warm_cache):
         "own(1)\n", "own.__module__ = 'fairanchors.kernels'; own = njit(own)\nown(1)\n"
     )
     assert run(lookalike, warm_cache) == ("", "")
-
-
-def test_functions_of_users_are_not_counted():
-    @njit
-    def own(x):
-        return x + 1
-
-    before = COMPILATIONS.count
-    assert own(np.int64(1)) == 2
-    assert COMPILATIONS.count == before
 
 
 # What users do before the first fit, and what is then on standard output and standard error.

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fairanchor.assignment._transport as transport
-import fairanchor.rows._memory as memory
 from every_clusterer import clusterers
 from fairanchor import (
     AnchorFairClustering,
@@ -22,7 +19,6 @@ from fairanchor import (
 )
 from fairanchor.datasets import make_fair_blobs
 
-USERS_OF_THREADS = (transport, memory)
 # Enough rows for several blocks, of enough features for the products to be shared by threads.
 SHARES = (0.6, 0.25, 0.15)
 DATA = make_fair_blobs(20_000, n_features=12, centers=4, group_shares=SHARES, random_state=1)
@@ -106,23 +102,3 @@ def test_another_process_gives_the_same_bits(environment, expected):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == expected
-
-
-def shuffled_map(function, items, n_jobs):
-    """What `map_in_threads` promises, with the items computed in an order of chance."""
-    items = list(items)
-    order = list(range(len(items)))
-    random.Random(len(items)).shuffle(order)
-    results = {}
-    with memory.one_blas_thread():
-        for k in order:
-            results[k] = function(items[k])
-    yield from (results[k] for k in range(len(items)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE)
-def test_blocks_may_be_computed_in_any_order(name, expected, monkeypatch):
-    for module in USERS_OF_THREADS:
-        monkeypatch.setattr(module, "map_in_threads", shuffled_map)
-    assert fingerprint(LARGE[name]) == expected[name]

@@ -22,7 +22,6 @@ import data  # noqa: E402
 import fits  # noqa: E402
 import plan  # noqa: E402
 import report  # noqa: E402
-import run  # noqa: E402
 
 RESULTS = FOLDER / "results"
 
@@ -48,22 +47,7 @@ def test_published_has_all_cells_of_the_tables():
     assert hashlib.sha256(content).hexdigest() == PUBLISHED_DIGEST
 
 
-def test_published_is_the_shared_copy():
-    shared = ROOT.parent / "shared" / "paper" / "published_tables.csv"
-    if not shared.exists():
-        pytest.skip("the shared copy is not here")
-    assert rows_of(FOLDER / "published.csv") == rows_of(shared)
-
-
 PUBLISHED_DIGEST = "f69580e95983f35a67dfe743af357b46708028af761d455baa6be7c62640f17b"
-
-
-def test_no_published_balance_exceeds_that_of_its_dataset():
-    # min / max of the published group sizes; Zafar's of one draw and its spread.
-    bounds = {"law": 8142 / 10550, "credit": 11646 / 17891, "bank": 4612 / 24928, "zafar": 0.71}
-    for (_, name, *_, metric), value in report.read_published().items():
-        if metric == "balance" and isinstance(value, float) and name in bounds:
-            assert value <= bounds[name] + 0.0005
 
 
 # Bounds of proportional clusterings
@@ -108,18 +92,6 @@ def done(**values):
     return {"status": "done", "relative_balance": 1.0, **base, **values}
 
 
-def test_a_store_reads_what_it_wrote(tmp_path):
-    store = fits.Store(tmp_path / "fits.csv")
-    first = fits.Fit("law", "vfc", "framework", "ours", per_group=4, seed=3)
-    second = fits.Fit("law", "vfc", "alone", "ours", alpha=1e-4, variant="printed decay")
-    store.add(first, done(n_iter=7))
-    store.add(second, {"status": "time", "note": "over 60 s"})
-    store.write()
-    again = fits.Store(tmp_path / "fits.csv")
-    assert again.results == {first: done(n_iter=7), second: {"status": "time", "note": "over 60 s"}}
-    assert again.done(where="framework") == {first: done(n_iter=7)}
-
-
 def test_choices_are_medians_over_seeds_and_the_label_free_rule_ignores_labels(tmp_path):
     store = fits.Store(tmp_path / "fits.csv")
     # Per point: NMI of the seeds, relative balance, cost; the fourth seed does not choose.
@@ -135,39 +107,6 @@ def test_choices_are_medians_over_seeds_and_the_label_free_rule_ignores_labels(t
     chosen = {s: plan.chosen(store, s, "law", "vfc", "ours").per_group for s in plan.SETTINGS}
     assert chosen == {"grid_labels": 8, "grid_label_free": 0, "defaults": 0}
     assert plan.chosen(store, "grid_labels", "bank", "vfc", "ours") is None
-
-
-def test_a_run_continues_where_it_stopped(tmp_path, monkeypatch):
-    ran = []
-
-    class Counting:
-        def __init__(self, folder, limit):
-            self.limit = limit
-
-        def run(self, fit):
-            ran.append(fit)
-            if fit.method == "ffc":
-                return {"status": "time", "note": f"over {self.limit:g} s"}, []
-            return done(), []
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(run, "Worker", Counting)
-
-    def go(limit=10.0, seeds=1):
-        options = run.Options(folder=None, datasets=("law",), methods=tuple(plan.METHODS),
-                              seeds=seeds, limit=limit, jobs=2, budget=float("inf"))  # fmt: skip
-        run.run_stage("defaults", options, fits.Store(tmp_path / "fits.csv"), tmp_path)
-
-    go()
-    assert len(ran) == len(plan.METHODS)
-    go()
-    assert len(ran) == len(plan.METHODS)
-    go(seeds=2)
-    assert len(ran) == 2 * len(plan.METHODS)
-    go(limit=20.0, seeds=2)  # what was ended at a smaller limit runs again
-    assert [fit.method for fit in ran[2 * len(plan.METHODS) :]] == ["ffc", "ffc"]
 
 
 @pytest.mark.slow
@@ -195,29 +134,6 @@ def test_verdicts():
     assert report.verdict(0.7024, 0.703) == report.MISSED
     assert report.verdict(0.9914, 0.993, bound=0.9915) == report.BOUNDED
     assert report.verdict(0.5, "over 30 minutes") == report.verdict(None, 0.5) == report.NONE
-
-
-def test_paired_differences_have_a_median_an_interval_and_a_test():
-    first = {seed: float(seed) for seed in range(10)}
-    found = report.differences(first, dict.fromkeys(range(10), 0.0))
-    assert found["median"] == 4.5
-    # Between the 2nd and the 9th of ten values: 97.9 % by the binomial distribution.
-    assert found["interval"] == (1.0, 8.0)
-    assert found["p"] < 0.01
-    assert report.differences({0: 1.0}, {1: 2.0}) is None
-
-
-def test_cells_have_the_columns_and_names_of_the_published_file():
-    cells, published = rows_of(RESULTS / "cells.csv"), report.read_published()
-    assert tuple(cells[0]) == report.CELL_COLUMNS
-    names = ("table", "dataset", "method", "where", "variant", "metric")
-    for cell in cells:
-        assert tuple(cell[name] for name in names) in published
-        assert cell["block"] in ("ours", "faithful")
-        assert cell["setting"] in plan.SETTINGS
-        assert np.isfinite(float(cell["value"]))
-    keys = [tuple(cell[name] for name in cell if name != "value") for cell in cells]
-    assert len(set(keys)) == len(keys)
 
 
 def test_the_page_and_the_cells_follow_from_the_committed_fits(tmp_path):

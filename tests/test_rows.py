@@ -88,14 +88,6 @@ def test_sums_equal_those_over_all_rows_at_once():
     assert_array_equal(counts, np.bincount(rows.group_codes, minlength=4))
 
 
-def test_sum_does_not_change_what_the_kernel_returned():
-    shared = np.ones(2)
-    rows = make_rows(9 * BLOCK_ROWS)
-    (total,) = rows.sum(lambda block: (shared,))
-    assert_array_equal(total, [9, 9])
-    assert_array_equal(shared, [1, 1])
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_map_writes_every_row_of_every_output(n_rows, n_jobs):
@@ -145,22 +137,6 @@ def test_groups_without_rows_and_weights_are_counted():
     assert_array_equal(rows.group_sizes, [1, 0, 2, 0])
     weighted = MemoryRows(np.zeros((3, 1)), np.array([0, 2, 2]), 4, weights=np.array([1, 0.5, 2]))
     assert_array_equal(weighted.group_sizes, [1, 0, 2.5, 0])
-
-
-def test_unweighted_rows_count_once_each():
-    rows = make_rows(BLOCK_ROWS + 3)
-    assert not rows.is_weighted
-    assert make_rows(3, weighted=True).is_weighted
-    assert rows.sum(lambda block: (block.weights.sum(),))[0] == BLOCK_ROWS + 3
-    assert_array_equal(rows.group_sizes, np.bincount(rows.group_codes, minlength=4))
-
-
-@pytest.mark.parametrize("n_rows", SIZES)
-def test_listed_blocks_are_those_of_a_sweep(n_rows):
-    rows = make_rows(n_rows)
-    swept = []
-    rows.sum(lambda block: swept.append((block.start, block.stop)) or (0.0,))
-    assert [(block.start, block.stop) for block in rows.blocks()] == swept
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from every_clusterer import clusterers
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed, one_blas_thread
+from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed
 from fairanchor.datasets import make_fair_blobs
 
 DATA = make_fair_blobs(9_000, n_features=6, centers=3, group_shares=(0.5, 0.3, 0.2), random_state=0)
@@ -84,18 +84,6 @@ def test_what_overlaps_in_any_order_is_put_back_by_the_last():
             assert dial.value == ("turned" if inside else "as it was")
 
 
-def test_a_setting_that_cannot_be_made_is_held_by_nobody():
-    @contextmanager
-    def fails():
-        raise ZeroDivisionError
-        yield
-
-    held = SharedContext(fails)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError), held():
-            pass
-
-
 def test_a_forked_child_forgets_what_other_threads_hold():
     dial, inside, done = Dial(), threading.Event(), threading.Event()
 
@@ -116,21 +104,6 @@ def test_a_forked_child_forgets_what_other_threads_hold():
     assert in_forked_child(child) == ("turned", "as it was")
     done.set()
     thread.join()
-    assert dial.value == "as it was"
-
-
-def test_a_block_that_forks_is_left_in_the_child_as_in_the_parent():
-    dial = Dial()
-
-    def child(queue):
-        left.__exit__(None, None, None)
-        queue.put(dial.value)
-
-    left = dial.held()
-    left.__enter__()
-    assert in_forked_child(child) == "as it was"
-    assert dial.value == "turned"
-    left.__exit__(None, None, None)
     assert dial.value == "as it was"
 
 
@@ -167,18 +140,6 @@ def test_eight_threads_at_once_get_the_labels_of_one(two_blas_threads):
 def test_a_fit_leaves_the_number_of_blas_threads(name, two_blas_threads):
     before = blas_threads()
     labels_of(name)
-    assert blas_threads() == before
-
-
-def test_overlapping_fits_leave_the_number_of_blas_threads(two_blas_threads):
-    """Neither of two blocks that overlap may see, or leave, the other's saved number."""
-    before = blas_threads()
-    first, second = one_blas_thread(), one_blas_thread()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert set(blas_threads()) == {1}
-    second.__exit__(None, None, None)
     assert blas_threads() == before
 
 

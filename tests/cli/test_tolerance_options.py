@@ -28,6 +28,7 @@ def test_fit_keeps_the_tolerance_in_labels_summary_and_model(folder, run):
     assert load_model("m.npz").tolerance == 0.2
 
 
+@pytest.mark.slow
 def test_compare_path_has_a_row_for_each_tolerance_and_a_picture(folder, run):
     result = run("compare", *TABLE, *FEATURES, "--path", "-o", "path.svg")
     lines = result.stdout.splitlines()
