@@ -21,6 +21,7 @@ from fairanchor import AnchorFairClustering, FairKMeans, ReconstructionGraph
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.rows._checkpoint import Checkpoint, identity_of_run
 from fairanchor.rows._open import FileTable
+from tiers import first_is_fast
 
 # One process runs the tests that share a finished run.
 pytestmark = pytest.mark.xdist_group("checkpoint")
@@ -240,6 +241,7 @@ def test_a_run_in_one_chunk_keeps_who_it_is(folder, tmp_path, monkeypatch):
 # Errors
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_neither_overwritten_nor_invented(finished, folder, tmp_path):
     before = {path: path.read_bytes() for path in finished[2].iterdir()}
     with pytest.raises(FileExistsError, match="checkpoint of an earlier run. Use --resume"):
@@ -261,7 +263,7 @@ OTHER_RUNS = {
 }
 
 
-@pytest.mark.parametrize("message", OTHER_RUNS)
+@pytest.mark.parametrize("message", first_is_fast(OTHER_RUNS, 2))
 def test_another_run_raises_with_what_differs(message, finished, folder):
     steps = StopAt()
     with pytest.raises(ValueError, match=f"belongs to another run: {message}"):
@@ -363,6 +365,7 @@ def assert_equal_values(found, expected):
         assert found == expected
 
 
+@pytest.mark.slow
 @given(results=st.lists(plain_values, max_size=3))
 def test_results_come_back_as_they_were(results, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoint")

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -35,7 +35,6 @@ def model_of(n_clusters=3, **parameters):
     return FairKMeans(n_clusters, random_state=0, n_jobs=1, **parameters)
 
 
-@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from(["euclidean", "cosine"]), st.sampled_from(FORMATS))
 def test_sparse_rows_give_the_results_of_dense_ones(seed, metric, sparse_format):
     X, groups = texts(120, seed)

@@ -17,6 +17,7 @@ from every_clusterer import clusterers
 from fairanchor import AnchorFairClustering, FairKMeans
 from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed
 from fairanchor.datasets import make_fair_blobs
+from tiers import first_is_fast
 
 DATA = make_fair_blobs(9_000, n_features=6, centers=3, group_shares=(0.5, 0.3, 0.2), random_state=0)
 X, GROUPS = DATA.data, DATA.sensitive_features
@@ -157,7 +158,7 @@ def put_labels(queue, name):
     queue.put(labels_of(name))
 
 
-@pytest.mark.parametrize("name", ["framework", "fair k-means", "spectral anchors"])
+@pytest.mark.parametrize("name", first_is_fast(["framework", "fair k-means", "spectral anchors"]))
 def test_a_forked_child_fits_after_its_parent(name):
     expected = labels_of(name)
     assert_array_equal(in_forked_child(put_labels, name), expected)
