@@ -156,22 +156,8 @@ MUST_RAISE = {
         ValueError,
         "n_samples=2 should be >= n_clusters=3",
     ),
-    "too few anchors": ({}, {"n_anchors": 2}, ValueError, "n_anchors=2 should be >= n_clusters=3"),
-    "too many anchors": ({}, {"n_anchors": 201}, ValueError, "<= n_samples=200"),
-    "fewer anchors than groups": (
-        {"sensitive_features": np.arange(200) % 20},
-        {"n_anchors": 10},
-        ValueError,
-        "number of groups in sensitive_features, got 20",
-    ),
     "empty table": ({"X": np.empty((0, 3)), "sensitive_features": []}, {}, ValueError, "0 sample"),
     "no feature": ({"X": np.empty((200, 0))}, {}, ValueError, r"0 feature\(s\)"),
-    "wrong length": (
-        {"sensitive_features": GROUPS[:10]},
-        {},
-        ValueError,
-        "sensitive_features has 10 rows, expected 200",
-    ),
     "missing group": (
         {"sensitive_features": pd.Series(["a", None] * 100)},
         {},
@@ -272,10 +258,6 @@ MUST_RAISE = {
         ValueError,
         "exceed double precision",
     ),
-    "row index out of range": ({}, {"anchors": [0, 1, 200]}, ValueError, "expected 0..199"),
-    "repeated row index": ({}, {"anchors": [0, 1, 1]}, ValueError, "more than once"),
-    "negative weight": ({"sample_weight": -np.ones(200)}, {}, ValueError, "200 negative values"),
-    "zero weight": ({"sample_weight": np.zeros(200)}, {}, ValueError, "zero"),
     "negative alpha": ({}, {"graph": ReconstructionGraph(alpha=-1.0)}, ValueError, "alpha=-1.0"),
     "unknown solver": ({}, {"graph": ReconstructionGraph(solver="x")}, ValueError, "solver='x'"),
     "zero tol": ({}, {"graph": ReconstructionGraph(tol=0)}, ValueError, "tol=0"),
@@ -342,12 +324,9 @@ def test_an_unknown_parameter_raises():
 
 
 FAIR_KMEANS_MUST_RAISE = {
-    "another number of centres": ({"init": NORMAL[:2]}, r"\(2, 3\).*\(3, 3\)"),
     "too few labels": ({"init": np.arange(199) % 3}, "199.*200"),
     "labels of another number of clusters": ({"init": np.arange(200) % 4}, "4.*n_clusters=3"),
     "an estimator that is not fitted": ({"init": FairKMeans(3)}, "init.*cluster_centers_"),
-    "unknown start": ({"init": "k-medians"}, "init"),
-    "no start": ({"n_init": 0}, "n_init"),
     "unknown number of starts": ({"n_init": "best"}, "n_init"),
     "anchors are not for k-means": ({"fairness": "anchors"}, "fairness"),
     "two tolerances": (
