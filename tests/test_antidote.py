@@ -84,9 +84,9 @@ def test_by_default_at_most_a_twentieth_of_the_rows_is_added():
     [
         ({"clusterer": KMeans}, TypeError, "instance of an estimator"),
         ({"clusterer": "kmeans"}, TypeError, "instance of an estimator"),
-        ({"n_rows": 0}, ValueError, "n_rows=0"),
-        ({"n_rows": 2.5}, ValueError, "n_rows=2.5"),
-        ({"n_evaluations": True}, ValueError, "n_evaluations=True"),
+        ({"n_rows": 0}, ValueError, "n_rows == 0"),
+        ({"n_rows": 2.5}, TypeError, "n_rows must be an instance of int"),
+        ({"n_evaluations": 0}, ValueError, "n_evaluations == 0"),
         ({"sensitive_features": GROUP[:5]}, ValueError, "has 5 rows, expected 300"),
         ({"X": np.full((300, 2), np.nan)}, ValueError, "NaN"),
         ({"X": [["a"]] * 300}, ValueError, "could not convert|dtype='numeric'"),

@@ -288,7 +288,7 @@ def forged_models(model, trap):
         for name in entries:
             if name.endswith(".npy"):
                 yield signed(entries | {name: header_of(shape)})
-    for key in ("class", "costs", "groups", "values", "parameters"):
+    for key in ("class", "costs", "groups", "parameters"):
         for value in (2**31, 10**30, -1, 1.5, "3", None, [3], {}):
             text = json.dumps(manifest | {key: value}).encode()
             yield signed(entries | {"content.json": text})

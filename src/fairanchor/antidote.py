@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array, check_random_state, check_scalar
 
+from fairanchor._utils._records import columns_of_records
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.groups._groups import check_groups, count_cells
 from fairanchor.metrics import clustering_cost, relative_balance_of_table
@@ -46,7 +47,7 @@ class AntidoteResult:
     @property
     def curve(self) -> dict[str, np.ndarray]:
         """Columns of the records by name: dict of ndarray."""
-        return {name: np.array([row[name] for row in self.records]) for name in self.records[0]}
+        return columns_of_records(self.records)
 
 
 def antidote_rows(
@@ -116,9 +117,8 @@ def antidote_rows(
     X = check_array(X, dtype=np.float64)
     groups = check_groups(sensitive_features, len(X))
     n_rows = max(1, round(SHARE * len(X))) if n_rows is None else n_rows
-    for name, value in (("n_rows", n_rows), ("n_evaluations", n_evaluations)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} should be a whole number >= 1.")
+    check_scalar(n_rows, "n_rows", Integral, min_val=1)
+    check_scalar(n_evaluations, "n_evaluations", Integral, min_val=1)
     rng = check_random_state(random_state)
     search = _Search(_checked(clusterer, rng), X, groups)
 

@@ -1,16 +1,17 @@
 """The price of fairness over tolerances and numbers of clusters, and a scorer for searches."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import silhouette_score
+from sklearn.utils import check_scalar
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from fairanchor._utils._records import html_of_records
+from fairanchor._utils._records import RecordTable, columns_of_records, html_table
 from fairanchor._utils._sampling import spread_sample
 from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor._utils._typing import Table, Weights
@@ -33,7 +34,7 @@ SILHOUETTE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class FairnessPath:
+class FairnessPath(RecordTable):
     """Clusterings of one table, and what each costs.
 
     Attributes
@@ -53,7 +54,6 @@ class FairnessPath:
         The fitted estimators, with ``labels_`` and `predict`.
     """
 
-    records: list[dict[str, Any]]
     models: list[FairKMeans] = field(repr=False)
 
     @property
@@ -68,12 +68,10 @@ class FairnessPath:
             flat.append({name: value for name, value in record.items() if name != "attributes"})
             for column, measures in record.get("attributes", {}).items():
                 flat[-1] |= {f"{measure}_{column}": v for measure, v in measures.items()}
-        return {name: np.array([record[name] for record in flat]) for name in flat[0]}
+        return columns_of_records(flat)
 
     def _repr_html_(self) -> str:
-        columns = self.table
-        values = zip(*columns.values(), strict=True)
-        return html_of_records([dict(zip(columns, line, strict=True)) for line in values])
+        return html_table(self.table, zip(*self.table.values(), strict=True))
 
 
 def fairness_path(
@@ -128,7 +126,7 @@ def fairness_path(
     True
     """
     records, models, before = [], [], None
-    for tolerance in _sorted_tolerances(tolerances):
+    for tolerance in map(float, _sorted_values("tolerances", tolerances, check_tolerance)):
         model = FairKMeans(n_clusters, tolerance=tolerance, n_init=n_init, **parameters)
         before, is_warm = model._fit_after(before, X, sensitive_features, sample_weight)
         records.append(_record(model) | {"start": "warm" if is_warm else "cold"})
@@ -182,7 +180,11 @@ def clusters_path(
     """
     check_tolerance(tolerance)
     records, models = [], []
-    for number in _sorted_numbers(n_clusters):
+
+    def check(number: Any) -> None:
+        check_scalar(number, "n_clusters", Integral, min_val=1)
+
+    for number in _sorted_values("n_clusters", n_clusters, check):
         path = fairness_path(
             X, sensitive_features, sorted({tolerance, 1.0}), n_clusters=number, **parameters
         )
@@ -396,20 +398,11 @@ def _record(model: FairKMeans) -> dict[str, Any]:
     return record
 
 
-def _sorted_tolerances(tolerances: Any) -> list[float]:
-    values = list(np.atleast_1d(np.asarray(tolerances, dtype=object)))
+def _sorted_values(name: str, values: Any, check: Callable[[Any], Any]) -> list[Any]:
+    """Different values in increasing order, each of which passes the check."""
+    values = list(np.atleast_1d(np.asarray(values, dtype=object)))
     for value in values:
-        check_tolerance(value)
+        check(value)
     if not values:
-        raise ValueError("tolerances is empty: expected at least one number between 0 and 1.")
-    return sorted({float(value) for value in values})
-
-
-def _sorted_numbers(n_clusters: Any) -> list[int]:
-    values = list(np.atleast_1d(np.asarray(n_clusters, dtype=object)))
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"n_clusters has {value!r}: expected whole numbers of at least 1.")
-    if not values:
-        raise ValueError("n_clusters is empty: expected at least one number of clusters.")
-    return sorted({int(value) for value in values})
+        raise ValueError(f"{name} is empty: expected at least one value.")
+    return sorted(set(values))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 
-from fairanchor._utils._records import html_of_records
+from fairanchor._utils._records import columns_of_records, html_table
 from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.exceptions import FairnessWarning
@@ -65,8 +65,9 @@ class RobustnessResult:
     def curve(self) -> dict[str, np.ndarray]:
         """Columns of the records by name, the baseline first: dict of ndarray."""
         start = dict.fromkeys(("worst", "median", "control"), self.baseline)
-        rows = [{"n_rewritten": 0, "share": 0.0, "n_failed": 0} | start, *self.records]
-        return {name: np.array([row[name] for row in rows]) for name in self.records[0]}
+        return columns_of_records(
+            [{"n_rewritten": 0, "share": 0.0, **start, "n_failed": 0}, *self.records]
+        )
 
     @property
     def worst(self) -> float:
@@ -80,15 +81,12 @@ class RobustnessResult:
 
     def _repr_html_(self) -> str:
         """A sentence and a table for notebooks."""
-        columns = self.curve
-        records = [
-            dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)
-        ]
+        table = html_table(self.curve, zip(*self.curve.values(), strict=True))
         return (
             f"<p>Relative balance of the {self.n_rows - len(self.rows):,} honest rows, attack "
             f"<code>{self.attack}</code>: <b>{self.baseline:.3f}</b> with all records as they are, "
             f"<b>{self.worst:.3f}</b> in the worst case, {self.control:.3f} with random "
-            f"groups.</p>{html_of_records(records)}"
+            f"groups.</p>{table}"
         )
 
 
@@ -305,12 +303,7 @@ def _check_request(estimator: Any, attack: str, n_evaluations: int) -> None:
         )
     if attack not in ATTACKS:
         raise ValueError(f"attack={attack!r} should be one of {list(ATTACKS)}.")
-    if (
-        isinstance(n_evaluations, bool)
-        or not isinstance(n_evaluations, Integral)
-        or n_evaluations < 1
-    ):
-        raise ValueError(f"n_evaluations={n_evaluations!r} should be a whole number >= 1.")
+    check_scalar(n_evaluations, "n_evaluations", Integral, min_val=1)
 
 
 def _controlled_rows(rows: Any, attack: str, n_rows: int, rng: Any) -> np.ndarray:

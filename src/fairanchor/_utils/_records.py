@@ -24,19 +24,24 @@ class RecordTable:
     @property
     def table(self) -> dict[str, np.ndarray]:
         """Columns of the records by name: dict of ndarray."""
-        columns = {}
-        for name in self.records[0] if self.records else ():
-            columns[name] = np.empty(len(self.records), dtype=object)
-            columns[name][:] = [record[name] for record in self.records]
-            if all(isinstance(value, (int, float, np.number)) for value in columns[name]):
-                columns[name] = np.array(columns[name].tolist())
-        return columns
+        return columns_of_records(self.records)
 
     def __len__(self) -> int:
         return len(self.records)
 
     def _repr_html_(self) -> str:
         return html_of_records(self.records)
+
+
+def columns_of_records(records: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Columns by name; of numbers where all values are."""
+    columns = {}
+    for name in records[0] if records else ():
+        columns[name] = np.empty(len(records), dtype=object)
+        columns[name][:] = [record[name] for record in records]
+        if all(isinstance(value, (int, float, np.number)) for value in columns[name]):
+            columns[name] = np.array(columns[name].tolist())
+    return columns
 
 
 def html_of_records(records: Sequence[dict[str, Any]]) -> str:
