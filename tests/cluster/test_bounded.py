@@ -296,12 +296,15 @@ def test_unfinished_search_for_medoids_warns():
         ({"tolerance": 1.0}, "'tolerance' parameter"),
         ({"tolerance": -0.1}, "'tolerance' parameter"),
         ({"objective": "median"}, "'objective' parameter"),
-        ({"lower": {"a": 0.6}, "upper": {"a": 0.4}}, "'a' has lower=0.6 > upper=0.4"),
-        ({"upper": {"a": 0.4}, "lower": {"a": 0.0}}, "'a' has the share 0.5 .* upper=0.4"),
-        ({"lower": {"b": 0.55}}, "'b' has the share 0.5 .* lower=0.55"),
+        ({"lower": {"a": 0.6}, "upper": {"a": 0.4}}, "'a' must have at least 0.6 and at most 0.4"),
+        (
+            {"upper": {"a": 0.4}, "lower": {"a": 0.0}},
+            "'a', with .* 0.5 of all, misses its upper share 0.4",
+        ),
+        ({"lower": {"b": 0.55}}, "'b', with .* 0.5 of all, misses its lower share 0.55"),
         ({"lower": {"c": 0.1}}, r"lower names the groups \['c'\]"),
-        ({"upper": [0.5, 0.5, 0.5]}, r"upper has shape \(3,\), expected \(2,\)"),
-        ({"upper": {"a": 1.5}}, "shares between 0 and 1"),
+        ({"upper": [0.5, 0.5, 0.5]}, "upper has 3 shares, but there are 2 groups"),
+        ({"upper": {"a": 1.5}}, "expected shares of a cluster, between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_with_names_and_numbers(params, match):

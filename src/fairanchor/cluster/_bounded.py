@@ -1,6 +1,7 @@
 """Shares of the groups within bounds in every cluster, for given centres."""
 
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -25,7 +26,7 @@ from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, fill_empty_clusters
 from fairanchor.cluster._fairlets import find_centers
 from fairanchor.constraints import FairnessTargets
-from fairanchor.constraints._bounds import ShareBounds
+from fairanchor.constraints._bounds import ShareBounds, share_interval
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import attribute_names
 from fairanchor.groups._groups import Groups, check_attributes, count_cells
@@ -203,20 +204,22 @@ class BoundedFairAssignment(FairClusterer):
         else:
             self.inertia_ = float(row_weights @ used) / unit
 
-    def _bounds(
-        self, attributes: list[Any], weights: np.ndarray
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Least and greatest share of each group of each attribute."""
+    def _bounds(self, attributes: list[Groups], weights: np.ndarray) -> list[ShareBounds]:
+        """Bounds of each attribute, groups in canonical order."""
         lowers = _per_column(self.lower, len(attributes), "lower")
         uppers = _per_column(self.upper, len(attributes), "upper")
         bounds = []
         for groups, lower, upper in zip(attributes, lowers, uppers, strict=True):
-            share = np.bincount(groups.codes, weights=weights) / weights.sum()
-            default = (1 - self.tolerance) * share, np.minimum(1, share / (1 - self.tolerance))
-            low = _shares_of(lower, default[0], groups, "lower")
-            high = _shares_of(upper, default[1], groups, "upper")
-            _check_bounds(low, high, share, groups)
-            bounds.append((low, high))
+            names = groups.public_names.tolist()
+            sizes = groups.to_public(np.bincount(groups.codes, weights=weights))
+            low, high = share_interval(sizes / sizes.sum(), self.tolerance)
+            targets = FairnessTargets(
+                lower=_with_defaults(lower, low, names), upper=_with_defaults(upper, high, names)
+            )
+            if lower is not None or upper is not None:
+                report = targets.check(sizes, names, n_clusters=self.n_clusters)
+                report.raise_if_infeasible()
+            bounds.append(targets.resolve(groups, self.n_clusters))
         return bounds
 
     def _find_centers(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -244,10 +247,10 @@ class BoundedFairAssignment(FairClusterer):
         self.attribute_counts_ = {}
         self._public_bounds = []
         self.worst_violation_ = 0.0
-        for name, a, (low, high) in zip(names, attributes, bounds, strict=True):
+        for name, a, bound in zip(names, attributes, bounds, strict=True):
             counts = count_cells(self.labels_, a.codes, self.n_clusters, a.n_groups, weights)
             table = a.to_public(counts)
-            asked = ShareBounds.of_shares(a.to_public(low), a.to_public(high), self.n_clusters)
+            asked = replace(bound, lower=a.to_public(bound.lower), upper=a.to_public(bound.upper))
             self.attribute_counts_[name] = table
             self._public_bounds.append(asked)
             self.worst_violation_ = max(self.worst_violation_, asked.violation(table))
@@ -268,12 +271,12 @@ def _assign_at_least_cost(
 ) -> tuple[np.ndarray, float]:
     """Labels within bounds on the shares, and the value of the linear program."""
     targets = []
-    for column, (low, high) in zip(codes, bounds, strict=True):
-        present = np.unique(column).tolist()  # a group of weightless rows is not
+    for column, bound in zip(codes, bounds, strict=True):
+        present = np.unique(column)  # a group of weightless rows is not
         targets.append(
             FairnessTargets(
-                lower={r: low[r] for r in present},
-                upper={r: high[r] for r in present},
+                lower=bound.lower[:, present],
+                upper=bound.upper[:, present],
                 min_size=_least_size(weights, cost.shape[1]),
             )
         )
@@ -305,11 +308,8 @@ def _assign_within_radius(
     nearest = np.argmin(cost, axis=1)
     radius = float(cost.min(axis=1).max())
     if len(np.unique(nearest)) == n_clusters and all(
-        ShareBounds.of_shares(low, high, n_clusters).violation(
-            count_cells(nearest, column, n_clusters, len(low), weights)
-        )
-        == 0.0
-        for column, (low, high) in zip(codes, bounds, strict=True)
+        bound.violation(count_cells(nearest, column, *bound.lower.shape, weights)) == 0.0
+        for column, bound in zip(codes, bounds, strict=True)
     ):
         return nearest, radius
     _, joint = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
@@ -375,12 +375,12 @@ class _RadiusProgram:
     def solve(self) -> np.ndarray | None:
         """Masses of the pairs with the least sum of distances; None if there are none."""
         parts, right = [self._summed(self.clusters, -1.0)], [np.full(self.shape[0], -self.least)]
-        for codes, (low, high) in zip(self.codes, self.bounds, strict=True):
-            for group in range(len(low)):
+        for codes, bound in zip(self.codes, self.bounds, strict=True):
+            for group, (low, high) in enumerate(zip(bound.lower[0], bound.upper[0], strict=True)):
                 in_group = (codes == group).astype(np.float64)
                 parts += [
-                    self._summed(self.clusters, low[group] - in_group),
-                    self._summed(self.clusters, in_group - high[group]),
+                    self._summed(self.clusters, low - in_group),
+                    self._summed(self.clusters, in_group - high),
                 ]
         right.append(np.zeros((len(parts) - 1) * self.shape[0]))
         return self._minimise(sparse.vstack(parts), np.concatenate(right))
@@ -440,39 +440,8 @@ def _per_column(shares: Any, n_columns: int, name: str) -> Any:
     return shares
 
 
-def _shares_of(asked: Any, default: np.ndarray, groups: Groups, name: str) -> np.ndarray:
-    """Shares in canonical order."""
-    if asked is None:
-        return default
-    if isinstance(asked, dict):
-        unknown = set(asked) - set(groups.names)
-        if unknown:
-            raise ValueError(
-                f"{name} names the groups {sorted(map(str, unknown))}, which are not in "
-                f"sensitive_features: {groups.public_names.tolist()}."
-            )
-        pairs = zip(groups.names, default, strict=True)
-        shares = np.array([asked.get(group, share) for group, share in pairs], dtype=np.float64)
-    else:
-        shares = np.asarray(asked, dtype=np.float64)
-        if shares.shape != (groups.n_groups,):
-            raise ValueError(
-                f"{name} has shape {shares.shape}, expected ({groups.n_groups},): one share for "
-                f"each of the groups {groups.public_names.tolist()}."
-            )
-        shares = groups.from_public(shares)
-    if not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError(f"{name}={asked!r} should hold shares between 0 and 1.")
-    return shares
-
-
-def _check_bounds(low: np.ndarray, high: np.ndarray, share: np.ndarray, groups: Groups) -> None:
-    for r, name in enumerate(groups.names):
-        if low[r] > high[r]:
-            raise ValueError(f"Group {name!r} has lower={low[r]:g} > upper={high[r]:g}.")
-        if not low[r] - 1e-12 <= share[r] <= high[r] + 1e-12:
-            raise ValueError(
-                f"Group {name!r} has the share {share[r]:g} of the data, which is not between "
-                f"lower={low[r]:g} and upper={high[r]:g}: no clustering has all clusters within "
-                "bounds that all rows together are outside of."
-            )
+def _with_defaults(given: Any, defaults: np.ndarray, names: list) -> Any:
+    """Shares as `FairnessTargets` takes them: groups that a dict does not name keep the default."""
+    if given is None:
+        return defaults
+    return dict(zip(names, defaults, strict=True)) | given if isinstance(given, dict) else given
