@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors, balanced_quotas, paper_quotas
+from fairanchor.anchors._select import QUOTAS, auto_n_anchors, balanced_quotas, paper_quotas
 
 group_sizes = st.lists(st.integers(1, 300), min_size=1, max_size=8).map(
     lambda sizes: np.array(sorted(sizes, reverse=True))

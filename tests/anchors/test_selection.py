@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from fairanchor import FDAS, AnchorFairClustering
-from fairanchor.anchors._das import row_scores, select_das, select_fdas, select_random
+from fairanchor.anchors._methods import row_scores, select_das, select_fdas, select_random
 from fairanchor.rows import MemoryRows
 from tiers import first_is_fast
 

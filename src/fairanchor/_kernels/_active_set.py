@@ -26,25 +26,19 @@ SMALL_PIVOT = 1e-5
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _best_vertex(b, Q):
-    """The anchor that alone gives the least objective."""
-    best, lowest = 0, np.inf
-    for j in range(b.shape[0]):
-        value = 0.5 * Q[j, j] + b[j]
-        if value < lowest:
-            best, lowest = j, value
-    return best
+def _first_anchor(b, Q):
+    """The anchor that alone gives the least objective, and the size of a gradient's terms.
 
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _magnitude(b, Q):
-    """Size of the terms of which gradients are made: what rounding errors are relative to."""
-    largest = 0.0
+    Rounding errors are relative to that size.
+    """
+    best, lowest, largest = 0, np.inf, 0.0
     for j in range(b.shape[0]):
-        value = abs(b[j]) + Q[j, j]
+        objective, value = 0.5 * Q[j, j] + b[j], abs(b[j]) + Q[j, j]
+        if objective < lowest:
+            best, lowest = j, objective
         if largest < value < np.inf:
             largest = value
-    return largest
+    return best, largest
 
 
 @njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
@@ -74,8 +68,7 @@ def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, col
     gradient's common value there. The other arrays are work space.
     """
     m = b.shape[0]
-    first = _best_vertex(b, Q)
-    size_of_terms = _magnitude(b, Q)
+    first, size_of_terms = _first_anchor(b, Q)
     exact = max(EXACT_WEIGHT * alpha, ROUNDING * size_of_terms)
     tolerance = min(tolerance * size_of_terms, exact)
     size = 1
@@ -213,35 +206,6 @@ def _move(b, Q, multiplier, size, support, z, K, gradient, residual, u):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _add_curvature(w, size, support, K, anchor_labels, curvature):
-    """Add ``w L'KL`` without the row and column of the multiplier."""
-    for a in range(size):
-        row, target = K[a + 1], curvature[anchor_labels[support[a]]]
-        for c in range(size):
-            target[anchor_labels[support[c]]] += w * row[c + 1]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _add_row(
-    w, r, b, size, multiplier, support, z, K, anchor_labels, soft_labels, mass, curvature, value
-):
-    """Write a solved row's soft labels, and add the row to the sums of its group r."""
-    n_clusters = mass.shape[0]
-    for l in range(n_clusters):
-        soft_labels[l] = 0.0
-    linear = 0.0
-    for a in range(size):
-        l = anchor_labels[support[a]]
-        soft_labels[l] += z[a]
-        linear += b[support[a]] * z[a]
-    if curvature.shape[0] > 0:
-        _add_curvature(w, size, support, K, anchor_labels, curvature[r])
-    for l in range(n_clusters):
-        mass[l, r] += w * soft_labels[l]
-    value[r] += w * (multiplier + linear)
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
 def sweep(
     products, group_codes, weights, active, Q, alpha, half_prices, anchor_labels, tolerance,
     soft_labels, mass, curvature, value, Z,
@@ -294,10 +258,20 @@ def sweep(
         if Z.shape[0] > 0:
             for a in range(size):
                 Z[i, support[a]] += z[a]
-        _add_row(
-            weights[i], r, b, size, multiplier, support, z, K, anchor_labels, soft_labels[i],
-            mass, curvature, value,
-        )  # fmt: skip
+        for l in range(mass.shape[0]):
+            soft_labels[i, l] = 0.0
+        linear, w = 0.0, weights[i]
+        for a in range(size):
+            soft_labels[i, anchor_labels[support[a]]] += z[a]
+            linear += b[support[a]] * z[a]
+        for l in range(mass.shape[0]):
+            mass[l, r] += w * soft_labels[i, l]
+        value[r] += w * (multiplier + linear)
+        if curvature.shape[0] > 0:  # w L'KL without the row and column of the multiplier
+            for a in range(size):
+                row, target = K[a + 1], curvature[r, anchor_labels[support[a]]]
+                for c in range(size):
+                    target[anchor_labels[support[c]]] += w * row[c + 1]
     return total_support, n_unsolved
 
 

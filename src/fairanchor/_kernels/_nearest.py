@@ -1,9 +1,7 @@
 """Squared distances of rows to anchors.
 
-Distances are sums of squared differences, not products: exact for rows far from the origin. Where
-all of them are needed, rows are taken in tiles of 128 with their features side by side, so that
-the inner loops run over rows and fill vector registers. A tile is always full (its last rows may be
-meaningless), so that a row's result has the same bits wherever the row is.
+Distances are sums of squared differences, not products: exact for rows far from the origin. A
+row's distance has the same bits wherever the row is.
 """
 
 import numpy as np
@@ -11,12 +9,9 @@ from numba import njit
 
 from fairanchor._kernels import INNER, LEAN, REASSOCIATE
 
-TILE = 128
 # Rows so many times farther away than the anchors are compared by exact distances: products of
 # float32 would overflow.
 FAR_AWAY = 1e30
-# Rows and anchors are finite, so a minimum need not look for NaN.
-FINITE = REASSOCIATE | {"nnan"}
 
 
 @njit(**LEAN, fastmath=REASSOCIATE)
@@ -29,28 +24,6 @@ def write_tile(X, middle, scale, tile, norms):
             tile[j, i] = value
             total += value * value
         norms[i] = np.sqrt(total) if total < FAR_AWAY**2 else np.inf
-
-
-@njit(**INNER, fastmath=FINITE)
-def _distances(anchor, tile, distances):
-    """Write the squared distances of the rows of a tile to one anchor."""
-    n_features = tile.shape[0]
-    for i in range(TILE):
-        distances[i] = 0.0
-    j = 0
-    while j + 4 <= n_features:  # four features at once: a quarter of the loads and stores
-        h0, h1, h2, h3 = anchor[j], anchor[j + 1], anchor[j + 2], anchor[j + 3]
-        x0, x1, x2, x3 = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-        for i in range(TILE):
-            a, b, c, d = x0[i] - h0, x1[i] - h1, x2[i] - h2, x3[i] - h3
-            distances[i] += a * a + b * b + c * c + d * d
-        j += 4
-    while j < n_features:
-        h0, x0 = anchor[j], tile[j]
-        for i in range(TILE):
-            a = x0[i] - h0
-            distances[i] += a * a
-        j += 1
 
 
 @njit(**LEAN, fastmath=REASSOCIATE)
@@ -173,37 +146,29 @@ def neighbour_weights(X, H, n_neighbors, least_alpha, prices, Z, alphas):
     alphas : ndarray of shape (n_rows,)
         Written.
     """
-    n_anchors = H.shape[0]
+    n_anchors = len(H)
     distances = np.empty(n_anchors)
-    tile, found = np.zeros((H.shape[1], TILE)), np.empty((n_anchors, TILE))
     s = min(n_neighbors, n_anchors - 1)
     smallest = np.empty(s + 1)
-    for start in range(0, X.shape[0], TILE):
-        stop = min(start + TILE, X.shape[0])
-        for i in range(start, stop):
-            for j in range(X.shape[1]):
-                tile[j, i - start] = X[i, j]
+    for i in range(len(X)):
+        smallest[:] = np.inf
         for a in range(n_anchors):
-            _distances(H[a], tile, found[a])
-        for i in range(stop - start):
-            smallest[:] = np.inf
+            distance = _squared_distance(X[i], H[a])
+            distances[a] = distance
+            if distance < smallest[s]:  # insertion into the sorted list of the smallest
+                place = s
+                while place > 0 and smallest[place - 1] > distance:
+                    smallest[place] = smallest[place - 1]
+                    place -= 1
+                smallest[place] = distance
+        total = 0.0
+        for a in range(s):
+            total += smallest[s] - smallest[a]
+        alphas[i] = max(0.5 * total, least_alpha)
+        if len(Z) > 0:
             for a in range(n_anchors):
-                distance = found[a, i]
-                distances[a] = distance
-                if distance < smallest[s]:  # insertion into the sorted list of the smallest
-                    place = s
-                    while place > 0 and smallest[place - 1] > distance:
-                        smallest[place] = smallest[place - 1]
-                        place -= 1
-                    smallest[place] = distance
-            total = 0.0
-            for a in range(s):
-                total += smallest[s] - smallest[a]
-            alphas[start + i] = max(0.5 * total, least_alpha)
-            if len(Z) > 0:
-                for a in range(n_anchors):
-                    distances[a] -= prices[start + i, a]
-                project_on_simplex(distances, alphas[start + i], Z[start + i])
+                distances[a] -= prices[i, a]
+            project_on_simplex(distances, alphas[i], Z[i])
 
 
 @njit(**LEAN)

@@ -8,13 +8,26 @@ from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_part
 from fairanchor._utils._sampling import split_by_code
-from fairanchor.anchors._das import DECAYS, select_das, select_fdas, select_random
-from fairanchor.anchors._kmeans import kmeans_anchors, kmeans_sample_rows
-from fairanchor.anchors._quotas import QUOTAS, auto_n_anchors
+from fairanchor.anchors._methods import (
+    DECAYS,
+    kmeans_anchors,
+    select_das,
+    select_fdas,
+    select_random,
+)
+from fairanchor.assignment import largest_remainder
 from fairanchor.groups._groups import Groups
 from fairanchor.rows._nearest import NearestAnchors
 from fairanchor.rows._sums import label_sums
 
+# Shapes such as spirals need about 600 anchors (`benchmarks/shapes.py`); every row of a smaller
+# table is an anchor.
+N_ANCHORS = 600
+SMALL_TABLE = 1000
+ANCHORS_PER_GROUP = 50
+LARGEST_AUTO = 1000
+# A few rows place a mean well enough: a last step takes the means over all rows.
+SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR = 2_500, 25
 # DAS and FDAS score all rows of a table in memory, and this many of one in chunks.
 SCORED_ROWS = 2**20
 # Groups with fewer anchors are not worth a matrix product.
@@ -22,6 +35,59 @@ FEW_ANCHORS = 32
 # Methods whose anchors are rows; those of "kmeans" are means.
 SELECTIONS = {"fdas": select_fdas, "das": select_das, "random": select_random}
 METHODS = ("kmeans", *SELECTIONS)
+
+
+def auto_n_anchors(group_sizes: np.ndarray, n_clusters: int, *, few: bool = False) -> int:
+    """600 anchors, more for many groups or clusters; all rows of a small table.
+
+    Few are 20 for each group, as in the paper, and 4 for each cluster.
+    """
+    n_rows = int(group_sizes.sum())
+    if few:
+        return min(max(20 * len(group_sizes), 4 * n_clusters), n_rows)
+    if n_rows <= SMALL_TABLE:
+        return n_rows
+    wanted = max(N_ANCHORS, min(ANCHORS_PER_GROUP * len(group_sizes), LARGEST_AUTO))
+    return min(max(wanted, 4 * n_clusters, len(group_sizes)), n_rows)
+
+
+def balanced_quotas(group_sizes: np.ndarray, n_anchors: int, n_clusters: int) -> np.ndarray:
+    """Anchors in proportion to the groups, with at least min(n_clusters, size) for each.
+
+    If there are too few anchors for that, the minimum is lowered evenly; every group has
+    at least one. No group gets more anchors than it has rows.
+    """
+    minimum = n_clusters
+    while np.minimum(minimum, group_sizes).sum() > n_anchors:
+        minimum -= 1
+    quotas = np.minimum(minimum, group_sizes)
+    proportional = largest_remainder(group_sizes, n_anchors)
+    while quotas.sum() < n_anchors:
+        # Seats go where most are missing; a full group passes its share on.
+        room = quotas < group_sizes
+        missing = np.where(room, np.maximum(proportional - quotas, 0), 0)
+        if missing.sum() == 0:
+            missing = np.where(room, group_sizes, 0)
+        extra = largest_remainder(missing, n_anchors - int(quotas.sum()))
+        quotas = np.minimum(quotas + extra, group_sizes)
+    return quotas
+
+
+def paper_quotas(group_sizes: np.ndarray, n_anchors: int, n_clusters: int = 0) -> np.ndarray:
+    """The paper's rule: ``floor(m n_r / n)`` seats, the rest one by one to the smallest count.
+
+    Not proportional, and a group may be left without a seat; see the user guide. Seats
+    beyond a group's rows go to the group that lacks most.
+    """
+    n_rows = int(group_sizes.sum())
+    quotas = n_anchors * group_sizes // n_rows
+    while quotas.sum() < n_anchors:
+        open_groups = quotas < group_sizes
+        quotas[np.argmin(np.where(open_groups, quotas, n_rows + 1))] += 1
+    return quotas
+
+
+QUOTAS = {"balanced": balanced_quotas, "paper": paper_quotas}
 
 
 class FDAS(BaseEstimator):
@@ -89,27 +155,16 @@ class FDAS(BaseEstimator):
 
 
 class AnchorPlan(NamedTuple):
-    """Which anchors to choose: method, quota of each group, and the options of `FDAS`.
+    """Which anchors to choose.
 
-    ``method`` is a name in `METHODS`, or an array of row indices, for which quotas are None.
+    ``method`` is a name in `METHODS`, or an array of row indices, for which there are no quotas.
+    ``rows_to_draw`` are the rows of each group that it needs of rows that are in chunks.
     """
 
-    method: str | np.ndarray
+    method: Any
     quotas: Any
-    options: FDAS
-
-    def select_rows(self, rows: Any, seed: int) -> np.ndarray:
-        """Indices of rows by the method, which is a name in `SELECTIONS`."""
-        options = {"decay": self.options.decay, "origin": self.options.origin}
-        return SELECTIONS[str(self.method)](rows, self.quotas, seed, **options)
-
-    def rows_to_draw(self, group_sizes: np.ndarray) -> np.ndarray:
-        """Rows of each group that the method needs, of rows that are in chunks."""
-        if self.quotas is None or self.method == "random":
-            return np.zeros(len(group_sizes), dtype=np.int64)
-        if self.method == "kmeans":
-            return kmeans_sample_rows(self.quotas)
-        return np.ceil(SCORED_ROWS * group_sizes / group_sizes.sum()).astype(np.int64)
+    rows_to_draw: np.ndarray
+    options: FDAS = FDAS()
 
 
 @dataclass(frozen=True)
@@ -144,88 +199,15 @@ def plan_anchors(
     ``anchors`` is a name in `METHODS`, `FDAS` or an array of row indices; ``n_anchors`` may be
     ``"auto"``, which with ``few`` is the paper's number.
     """
-    n_rows = int(groups.sizes.sum())
+    n_rows, none = int(groups.sizes.sum()), np.zeros(groups.n_groups, dtype=np.int64)
     if not isinstance(anchors, (str, FDAS)):
-        return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None, FDAS())
-    options = anchors if isinstance(anchors, FDAS) else FDAS()
-    options._check()
-    method = anchors.selection if isinstance(anchors, FDAS) else anchors
+        return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None, none)
+    method, options = anchors, FDAS()
+    if isinstance(anchors, FDAS):
+        anchors._check()
+        method, options = anchors.selection, anchors
     if isinstance(n_anchors, str):
         n_anchors = auto_n_anchors(groups.sizes, n_clusters, few=few)
-    _check_n_anchors(n_anchors, n_clusters, groups, method, options.quotas)
-    quotas = QUOTAS[options.quotas](groups.sizes, n_anchors, n_clusters)
-    return AnchorPlan(method, quotas, options)
-
-
-def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed: int) -> Anchors:
-    """Anchors of the rows, with their masses.
-
-    ``distinct`` are the same rows with equal ones merged; ``drawn``, for rows in chunks, those
-    among which anchors are chosen.
-    """
-    indices = None
-    candidates = rows if drawn is None else drawn.rows
-    if isinstance(plan.method, str) and plan.method == "kmeans":
-        points, codes = kmeans_anchors(candidates, plan.quotas, seed)
-    else:
-        if not isinstance(plan.method, str):
-            indices = plan.method
-        elif drawn is None or plan.method == "random":
-            indices = plan.select_rows(rows, seed)
-        else:
-            indices = drawn.numbers[plan.select_rows(candidates, seed)]
-        chosen = rows.take(indices, "anchors")
-        points, codes = chosen.X, chosen.group_codes
-    cells = _Cells.of(points, codes, rows.n_groups)
-    masses, sums = cells.masses_and_sums(distinct)
-    if indices is None:  # a last step of k-means, on all rows
-        used = masses > 0
-        points = np.where(used[:, None], sums / np.where(used, masses, 1.0)[:, None], points)
-    return Anchors(points, codes, masses, indices, plan.options.weights == "mass")
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Rows by the nearest anchor of their own group, of any if it has none (``everywhere``).
-
-    It can be sent to where the rows are.
-    """
-
-    by_group: NearestAnchors
-    everywhere: NearestAnchors
-
-    @classmethod
-    def of(cls, points: np.ndarray, codes: np.ndarray, n_groups: int) -> "_Cells":
-        """Of anchors and their groups."""
-        one_part = np.zeros(len(points), dtype=np.int64)
-        return cls(
-            NearestAnchors.of(points, codes, n_groups), NearestAnchors.of(points, one_part, 1)
-        )
-
-    def masses_and_sums(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Weight of the rows of each cell, and their weighted sum."""
-        return tuple(rows.sum(self, "masses of anchors"))
-
-    def __call__(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
-        first = self.by_group.first
-        counts = np.diff(first)
-        if counts.min() > 0 and counts.max() <= FEW_ANCHORS:
-            places = np.empty(len(block.X), dtype=np.int64)
-            nearest_of_part(block.X, block.group_codes, self.by_group.points, first, places)
-            nearest = self.by_group.order[places]
-        else:
-            nearest = np.empty(len(block.X), dtype=np.int64)
-            for r, rows in enumerate(split_by_code(block.group_codes, len(counts))):
-                index, part = (self.by_group, r) if counts[r] > 0 else (self.everywhere, 0)
-                nearest[rows] = index.nearest(block.X[rows], part)[0]
-        sums, masses = label_sums(block.X, block.weights, nearest, len(self.everywhere.points))
-        return masses, sums
-
-
-def _check_n_anchors(
-    n_anchors: int, n_clusters: int, groups: Groups, method: str, quotas: str
-) -> None:
-    n_rows = int(groups.sizes.sum())
     if n_anchors < n_clusters:
         raise ValueError(
             f"n_anchors={n_anchors} should be >= n_clusters={n_clusters}: "
@@ -236,12 +218,71 @@ def _check_n_anchors(
             f"n_anchors={n_anchors} should be <= n_samples={n_rows}: an anchor represents at "
             "least one row."
         )
-    if n_anchors < groups.n_groups and method in ("kmeans", "fdas") and quotas == "balanced":
+    needs_all = method in ("kmeans", "fdas") and options.quotas == "balanced"
+    if n_anchors < groups.n_groups and needs_all:
         raise ValueError(
             f"n_anchors={n_anchors} should be >= the number of groups in sensitive_features, "
             f"got {groups.n_groups}: {groups.public_names.tolist()[:20]}. A group without an "
             "anchor is not represented when the anchors are clustered."
         )
+    quotas = QUOTAS[options.quotas](groups.sizes, n_anchors, n_clusters)
+    rows_to_draw = none
+    if method == "kmeans":
+        rows_to_draw = np.maximum(SAMPLE_ROWS, SAMPLE_ROWS_PER_ANCHOR * quotas)
+    elif method != "random":
+        rows_to_draw = np.ceil(SCORED_ROWS * groups.sizes / n_rows).astype(np.int64)
+    return AnchorPlan(method, quotas, rows_to_draw, options)
+
+
+def select_anchors(plan: AnchorPlan, rows: Any, distinct: Any, drawn: Any, seed: int) -> Anchors:
+    """Anchors of the rows, with their masses.
+
+    ``distinct`` are the same rows with equal ones merged; ``drawn``, for rows in chunks, those
+    among which anchors are chosen.
+    """
+    indices, method, options = None, plan.method, plan.options
+    candidates = rows if drawn is None else drawn.rows
+    if isinstance(method, str) and method == "kmeans":
+        points, codes = kmeans_anchors(candidates, plan.quotas, plan.rows_to_draw, seed)
+    else:
+        indices = method
+        if isinstance(method, str):
+            of_drawn = drawn is not None and method != "random"
+            indices = SELECTIONS[method](
+                candidates if of_drawn else rows, plan.quotas, seed, decay=options.decay,
+                origin=options.origin,
+            )  # fmt: skip
+            indices = drawn.numbers[indices] if of_drawn else indices
+        chosen = rows.take(indices, "anchors")
+        points, codes = chosen.X, chosen.group_codes
+    cells = _SumsOfCells(NearestAnchors.of(points, codes, rows.n_groups))
+    masses, sums = distinct.sum(cells, "masses of anchors")
+    if indices is None:  # a last step of k-means, on all rows
+        used = masses > 0
+        points = np.where(used[:, None], sums / np.where(used, masses, 1.0)[:, None], points)
+    return Anchors(points, codes, masses, indices, options.weights == "mass")
+
+
+@dataclass(frozen=True)
+class _SumsOfCells:
+    """Weight of a block's rows by the nearest anchor of their own group, and their weighted sum.
+
+    It can be sent to where the rows are.
+    """
+
+    by_group: NearestAnchors
+
+    def __call__(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
+        index, nearest = self.by_group, np.empty(len(block.X), dtype=np.int64)
+        counts = np.diff(index.first)
+        if counts.min() > 0 and counts.max() <= FEW_ANCHORS:
+            nearest_of_part(block.X, block.group_codes, index.points, index.first, nearest)
+            nearest = index.order[nearest]
+        else:
+            for r, rows in enumerate(split_by_code(block.group_codes, len(counts))):
+                nearest[rows] = index.nearest(block.X[rows], r)[0]
+        sums, masses = label_sums(block.X, block.weights, nearest, len(index.points))
+        return masses, sums
 
 
 def _check_indices(anchors: Any, n_rows: int, n_clusters: int) -> np.ndarray:

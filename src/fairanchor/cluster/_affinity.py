@@ -45,7 +45,9 @@ def build_affinity(
         # thirtieth of the anchors keeps a shape together and two shapes apart.
         n_neighbors = min(max(10, n_rows // 30), 30)
     rows, columns, distance = neighbour_edges(X, n_neighbors)
-    scales = _local_scales(distance.reshape(n_rows, -1)[:, -1])
+    # A row among its duplicates is at distance zero of its last neighbour, and takes the mean.
+    last = distance.reshape(n_rows, -1)[:, -1]
+    scales = np.where(last > 0, last, last[last > 0].mean() if last.any() else 1.0)
 
     def weigh(rows: np.ndarray, columns: np.ndarray, distance: np.ndarray) -> np.ndarray:
         if not isinstance(bandwidth, str):
@@ -145,13 +147,6 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
     columns = np.take_along_axis(columns, order, axis=1)
     distance = np.take_along_axis(distance, order, axis=1)
     return np.repeat(np.arange(n_rows), n_neighbors), columns.ravel(), distance.ravel()
-
-
-def _local_scales(distance: np.ndarray) -> np.ndarray:
-    """Distances to the last neighbour; a row among its duplicates has none and takes the mean."""
-    positive = distance > 0
-    typical = distance[positive].mean() if positive.any() else 1.0
-    return np.where(positive, distance, typical)
 
 
 def symmetric_graph(

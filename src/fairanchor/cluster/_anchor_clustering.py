@@ -19,13 +19,12 @@ from fairanchor._utils._sklearn_compat import (
 )
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.anchors import FDAS, METHODS, plan_anchors, select_anchors
-from fairanchor.assignment import largest_remainder, raise_small_sizes
 from fairanchor.assignment._engine import Unassigned, assign, unconstrained, with_known_costs
 from fairanchor.assignment._sweep import KnownCosts, cheapest_clusters
 from fairanchor.cluster._base import warn_about_small_groups
 from fairanchor.cluster._fair_lloyd import cost_of, means_of, sums_in_chunks
 from fairanchor.cluster._large_scale import LargeScaleClusterer
-from fairanchor.cluster._on_anchors import CLUSTERERS, check_clusterer, cluster_anchors
+from fairanchor.cluster._on_anchors import CLUSTERERS, cluster_anchors
 from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
@@ -40,8 +39,10 @@ from fairanchor.graph import (
     nearest_targets,
     sufficient_multipliers,
     warn_not_converged,
+    whole_sizes,
 )
 from fairanchor.graph._targets import TARGETS
+from fairanchor.rows._sums import label_sums
 
 # Clusters below this share of the rows, and below this part of the average, are reported.
 SMALL_SHARE, SMALL_PART = 0.005, 0.1
@@ -338,10 +339,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self : object
             The fitted estimator.
         """
-        graph = self._check_request()
-        training = self._open_rows(
-            X, sensitive_features, sample_weight, needs_memory=self._needs_memory(graph)
-        )
+        graph, needs_memory = self._check_request()
+        training = self._open_rows(X, sensitive_features, sample_weight, needs_memory=needs_memory)
         warn_about_small_groups(
             training.groups, self.n_clusters or 1, attributes=training.attributes
         )
@@ -352,15 +351,14 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         few = isinstance(graph, ReconstructionGraph)  # whose cost grows fast with the anchors
         n_clusters = self.n_clusters or 1
         plan = plan_anchors(self.anchors, self.n_anchors, training.groups, n_clusters, few=few)
-        drawn = training.draw(n_clusters, plan.rows_to_draw(training.rows.group_sizes))
+        drawn = training.draw(n_clusters, plan.rows_to_draw)
         counted = training.distinct
         if training.in_chunks:
             counted = training.samples(n_clusters, drawn)[-1]
         anchors = select_anchors(plan, training.rows, counted, drawn, seed)
 
         # 2. Anchor clustering: any clusterer, and it only ever sees the anchors.
-        clusterer = check_clusterer(self.clusterer)
-        anchor_labels, fitted = cluster_anchors(clusterer, anchors, self.n_clusters, seed)
+        anchor_labels, fitted = cluster_anchors(self.clusterer, anchors, self.n_clusters, seed)
 
         # 3. and 4. Anchor graph and labels: rows get the cheapest labels that are fair.
         connect = self._connect_locally
@@ -379,12 +377,14 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         self._store_assignment(
             training, assigned, labels, constraint, squared=isinstance(graph, LocalGraph)
         )
-        self._store_centers(training, assigned, labels)
-        self._warn_about_small_clusters()
+        self._store_clusters(training, assigned, labels)
         return self
 
-    def _check_request(self) -> LocalGraph | ReconstructionGraph:
-        """Check parameters against each other; returns the graph as an object."""
+    def _check_request(self) -> tuple[LocalGraph | ReconstructionGraph, str | None]:
+        """Check parameters against each other.
+
+        Returns the graph as an object, and what was asked for that needs all rows in memory.
+        """
         check_request(self.fairness, self.tolerance, self.min_cluster_size, names=set(TARGETS))
         graph = GRAPHS[self.graph]() if isinstance(self.graph, str) else self.graph
         graph._check()
@@ -405,29 +405,28 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
                 f"{bounds} needs solver='newton' or graph='local', got solver={graph.solver!r}: "
                 "ADMM ends near its targets only."
             )
-        return graph
+        needs_memory = None
+        if bounds is not None and isinstance(graph, ReconstructionGraph):
+            needs_memory = bounds
+        elif self.attributes == "separate":
+            needs_memory = "attributes='separate'"
+        elif self.assignment != "balanced":
+            needs_memory = f"assignment={self.assignment!r}"
+        elif not exact:
+            needs_memory = f"solver={graph.solver!r}"
+        return graph, needs_memory
 
-    def _needs_memory(self, graph: Any) -> str | None:
-        """What was asked for that needs all rows in memory at once, or None."""
-        if isinstance(graph, ReconstructionGraph) and self._bounds_in_words() is not None:
-            return self._bounds_in_words()
-        if self._attributes_in_words() is not None:
-            return self._attributes_in_words()
-        if self.assignment != "balanced":
-            return f"assignment={self.assignment!r}"
-        if isinstance(graph, ReconstructionGraph) and graph.solver != "newton":
-            return f"solver={graph.solver!r}"
-        return None
-
-    def _constraint(self, training: Any, summary: Any) -> Constraint:
+    def _constraint(
+        self, training: Any, anchors: Any, anchor_labels: np.ndarray, n_clusters: int
+    ) -> Constraint:
         """What labels must satisfy; a named fairness may depend on the anchors."""
         targets = None
         if isinstance(self.fairness, str) and self.fairness != "population":
+            summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
             targets = fairness_targets(self.fairness, summary)
         return constraint_of(
             self.fairness, self.tolerance, training.attributes, training.groups, training.rows,
-            len(summary.counts), min_size=self.min_cluster_size, targets=targets,
-            unit=training.unit,
+            n_clusters, min_size=self.min_cluster_size, targets=targets, unit=training.unit,
         )  # fmt: skip
 
     def _connect_locally(
@@ -443,10 +442,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         counted = training.samples(n_clusters, drawn)[-1] if training.in_chunks else rows
         known, mass, total = unconstrained(counted, costs)
         known = (rows, costs) if training.in_chunks else known
-        summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
-        constraint = self._constraint(training, summary)
+        constraint = self._constraint(training, anchors, anchor_labels, n_clusters)
         if constraint.is_population:
-            sizes = _at_least_a_row(mass.sum(axis=1), whole=not training.rows.is_weighted)
+            sizes = whole_sizes(mass.sum(axis=1), whole=not training.rows.is_weighted)
             constraint = Constraint(np.outer(sizes, rows.group_sizes) / rows.total)
         assigned = self._labels(training, rows, known, constraint, drawn)
         self._costs = costs.with_typical_distance(total / rows.total)
@@ -463,9 +461,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         problem = graph.problem(anchors.points, anchor_labels, n_clusters, training.length)
         # ADMM's residuals count rows.
         rows = training.distinct if graph.solver == "newton" else training.rows
-        summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
-        constraint = self._constraint(training, summary)
+        constraint = self._constraint(training, anchors, anchor_labels, n_clusters)
         if constraint.is_population:
+            summary = AnchorSummary.of(anchors, anchor_labels, n_clusters, training.rows)
             constraint = Constraint(fairness_targets("population", summary))
         targets: Any = constraint.targets
         if constraint.rule is not None:
@@ -480,10 +478,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         if exact:
             allowed = (targets > 0) | (targets.sum(axis=0) == 0)
             multipliers = sufficient_multipliers(problem, rows, targets, multipliers)
-        soft_labels = result.pop_soft_labels()
         known: Any = (rows, SoftLabels(problem, multipliers, allowed))
-        if soft_labels is not None:
-            known = rows.with_features(-soft_labels), KnownCosts(n_clusters)
+        if result.soft_labels is not None:
+            known = rows.with_features(-result.soft_labels), KnownCosts(n_clusters)
+            result.soft_labels = None  # which grow with the rows
         elif not training.in_chunks:
             known = with_known_costs(*known)
         assigned = self._labels(training, rows, known, constraint, drawn)
@@ -515,11 +513,13 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         assigned = assign(known_rows, costs, constraint)
         return assigned, rows.spread(*assigned.transported.memory_labels())
 
-    def _store_centers(self, training: Any, assigned: Any, labels: np.ndarray) -> None:
-        """Means of the clusters, and the squared distances of the rows to them."""
+    def _store_clusters(self, training: Any, assigned: Any, labels: np.ndarray) -> None:
+        """Means of the clusters and the squared distances of the rows; warn of small clusters."""
         n_clusters, rows, length = len(assigned.targets), training.rows, training.length
         # A cluster without rows has the mean of its anchors.
-        middles = _cluster_means(self.anchors_ * length, self.anchor_labels_, n_clusters)
+        anchors, ones = self.anchors_ * length, np.ones(len(self.anchors_))
+        sums, numbers = label_sums(anchors, ones, self.anchor_labels_, n_clusters)
+        middles = sums / numbers[:, None]
         if training.in_chunks:
             sums, sizes, squares = sums_in_chunks(
                 rows, list(assigned.labellers()), n_clusters, middles
@@ -533,10 +533,8 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             cost = cost_of(rows, labels, centers)
         self.cluster_centers_ = centers / length
         self.inertia_ = max(float(cost), 0.0) * training.unit / length / length
-        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
-
-    def _warn_about_small_clusters(self) -> None:
         sizes = self.counts_.sum(axis=1)
+        self.n_clusters_found_ = int(np.count_nonzero(sizes))
         small = sizes < sizes.sum() * min(SMALL_SHARE, SMALL_PART / len(sizes))
         if small.any():
             listed = ", ".join(f"{l} ({sizes[l]:g})" for l in np.flatnonzero(small)[:5])
@@ -651,16 +649,3 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
                 [costs.allowed_cells, *[costs.allowed_cells.any(axis=1)[:, None]] * extra]
             ),
         )
-
-
-def _at_least_a_row(sizes: np.ndarray, *, whole: bool) -> np.ndarray:
-    """Sizes of clusters as whole numbers, none empty; weights stay as they are."""
-    if not whole:
-        return sizes
-    return largest_remainder(raise_small_sizes(sizes, 1.0), round(sizes.sum())).astype(np.float64)
-
-
-def _cluster_means(points: np.ndarray, labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    sums = np.zeros((n_clusters, points.shape[1]))
-    np.add.at(sums, labels, points)
-    return sums / np.bincount(labels, minlength=n_clusters)[:, None]

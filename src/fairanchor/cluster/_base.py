@@ -1,7 +1,6 @@
 """What the fair clustering estimators share: input checks, weights, attributes after ``fit``."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -19,7 +18,6 @@ from fairanchor._utils._sklearn_compat import (
     validate_data,
 )
 from fairanchor._utils._typing import Table, Weights
-from fairanchor.constraints._bounds import ROUNDING_ERROR, BoundRule, ShareBounds
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import (
@@ -340,92 +338,6 @@ def fill_empty_clusters(
         sizes[cluster] = 1
         labels[taken] = cluster
     return labels, len(empty)
-
-
-# Bounds that were asked for, attribute by attribute.
-
-
-@dataclass(frozen=True)
-class AttributeReport:
-    """By how much labels miss the bounds.
-
-    Attributes
-    ----------
-    attributes : Attributes or None
-        None if the combinations of all columns are one attribute.
-    tables : list of ndarray of shape (n_clusters, n_groups)
-        Rows in each cell, for each attribute.
-    violations : list of float
-        In rows.
-    prices : list of ndarray of shape (n_clusters, n_groups)
-        Of each attribute; none if there is only one.
-    """
-
-    attributes: Attributes | None
-    tables: list
-    violations: list
-    prices: list
-
-    @classmethod
-    def of(
-        cls, rule: BoundRule, attributes: Attributes | None, counts: np.ndarray, prices: list
-    ) -> "AttributeReport":
-        """Of the counts of all rows, groups in canonical order."""
-        tables = rule.margins(counts)
-        if rule.joint is None and attributes is not None:
-            # A single column, whose sorted names are in another order than the codes.
-            order = np.argsort(attributes.joint[:, 0])
-            tables = [np.ascontiguousarray(table[:, order]) for table in tables]
-        return cls(attributes, tables, rule.violations(counts), prices)
-
-    def store(self, estimator: Any, unit: float = 1.0, price_unit: float = 1.0) -> None:
-        """Set ``worst_violation_`` and the attributes of each sensitive column."""
-        estimator.worst_violation_ = max(self.violations) * unit
-        estimator._attributes = self.attributes
-        estimator._attribute_prices = [prices / price_unit for prices in self.prices]
-        if self.attributes is None:
-            for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
-                estimator.__dict__.pop(name, None)
-            return
-        columns = self.attributes.columns
-        scaled = self.tables if unit == 1.0 else [unit * table for table in self.tables]
-        estimator.attribute_groups_ = dict(zip(columns, self.attributes.names, strict=True))
-        estimator.attribute_counts_ = dict(zip(columns, scaled, strict=True))
-        missed = [violation * unit for violation in self.violations]
-        estimator.attribute_violations_ = dict(zip(columns, missed, strict=True))
-
-    def warn_if_missed(self, *, strictly: bool = False) -> None:
-        """Warn where the worst bound is missed by a row or more, or at all."""
-        if max(self.violations) < (ROUNDING_ERROR if strictly else 1.0):
-            return
-        by_attribute = ""
-        if self.attributes is not None:
-            pairs = zip(self.attributes.columns, self.violations, strict=True)
-            by_attribute = f" ({', '.join(f'{name!r}: {v:.3g}' for name, v in pairs)})"
-        warnings.warn(
-            f"Not all bounds could be met in whole rows: the worst cell misses its bound by "
-            f"{max(self.violations):.3g} rows{by_attribute}, which is the least that was found. "
-            "Several attributes, or bounds that differ between clusters, can leave rows over.",
-            FairnessWarning,
-            stacklevel=users_stacklevel(),
-        )
-
-
-def public_bounds(
-    rule: BoundRule | None, groups: Groups, unit: float = 1.0
-) -> list[ShareBounds] | None:
-    """Bounds of each attribute with groups in sorted order and sizes in the user's unit."""
-    if rule is None:
-        return None
-    # Codes of separate attributes are in sorted order already.
-    ordered: Callable = groups.to_public if rule.joint is None else np.asarray
-    return [
-        ShareBounds(
-            ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit,
-            one.margin * unit,
-        )
-        for one in rule.bounds
-    ]  # fmt: skip
 
 
 # Groups of new rows.

@@ -332,7 +332,7 @@ default="population"
         before: LloydResult | None = None,
     ) -> tuple[LloydResult, bool]:
         check_request(self.fairness, self.tolerance, self.min_cluster_size)
-        needs_memory = self._attributes_in_words()
+        needs_memory = "attributes='separate'" if self.attributes == "separate" else None
         if before is not None:
             needs_memory = "A warm start"
         training = self._open_rows(X, sensitive_features, sample_weight, needs_memory=needs_memory)

@@ -4,6 +4,7 @@ Both end in one assignment. A row's label follows from its costs in the clusters
 price per cluster and group, so the fitted model labels new rows and fits in a small file.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,22 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._utils._cached import cached_property
 from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import with_one_blas_thread
+from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
 from fairanchor._utils._sklearn_compat import check_weights, set_feature_names
 from fairanchor._utils._typing import Path, Table, Weights
 from fairanchor.assignment._engine import assign, with_known_costs
 from fairanchor.assignment._sweep import cheapest_clusters
 from fairanchor.cluster._base import (
-    AttributeReport,
     FairClusterer,
     check_n_clusters,
     check_rows,
     known_codes,
-    public_bounds,
 )
 from fairanchor.cluster._fair_lloyd import cost_of
-from fairanchor.constraints._bounds import proportional_rule
+from fairanchor.constraints._bounds import ROUNDING_ERROR, ShareBounds, proportional_rule
 from fairanchor.constraints._constraint import asks_for_sizes, constraint_of, is_bounds
+from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import check_pairing, in_fitted_order, store_sensitive_names
 from fairanchor.groups._groups import Attributes, Groups, check_groups, warn_one_group
 from fairanchor.metrics import balance_of_table
@@ -311,15 +311,6 @@ class LargeScaleClusterer(FairClusterer):
             return f"min_cluster_size={self.min_cluster_size}"
         return None
 
-    @property
-    def _warns_of_one_group(self) -> bool:
-        """Whether rows without groups leave nothing to ask for."""
-        return not asks_for_sizes(self.fairness, self.min_cluster_size)
-
-    def _attributes_in_words(self) -> str | None:
-        """The parameter that asks for attributes each by itself, or None."""
-        return "attributes='separate'" if self.attributes == "separate" else None
-
     def _open_rows(
         self,
         X: Table,
@@ -328,15 +319,7 @@ class LargeScaleClusterer(FairClusterer):
         *,
         needs_memory: str | None = None,
     ) -> TrainingRows:
-        """`TrainingRows` of what the user gave.
-
-        Parameters
-        ----------
-        X, sensitive_features, sample_weight
-            As `fit` takes them.
-        needs_memory : str, default=None
-            What was asked for that works on rows in memory only.
-        """
+        """What the user gave; ``needs_memory`` is what was asked for that needs rows in memory."""
         n_clusters = self.n_clusters or 1
         if is_stream(X):
             X, sensitive_features = table_of_stream(X, sensitive_features)
@@ -360,7 +343,7 @@ class LargeScaleClusterer(FairClusterer):
         check_n_clusters(n_clusters, X.shape[0])
         groups = check_groups(
             sensitive_features, X.shape[0], missing=self.missing_groups,
-            warns=self._warns_of_one_group,
+            warns=not asks_for_sizes(self.fairness, self.min_cluster_size),
         )  # fmt: skip
         attributes = None
         if self.attributes == "separate":
@@ -395,7 +378,8 @@ class LargeScaleClusterer(FairClusterer):
                 "files or on a cluster."
             )
         check_n_clusters(self.n_clusters or 1, source.n_rows)
-        if sensitive_features is None and self._warns_of_one_group:
+        asks_for_nothing = not asks_for_sizes(self.fairness, self.min_cluster_size)
+        if sensitive_features is None and asks_for_nothing:
             warn_one_group()
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
         opened = source.open(
@@ -489,15 +473,8 @@ class LargeScaleClusterer(FairClusterer):
     ) -> None:
         """Attributes of the labels, in the user's units and with the groups in public order.
 
-        Parameters
-        ----------
-        training : TrainingRows
-        assigned : Assignment
-        labels : ndarray of shape (n_rows,), or None
-            None if rows are in chunks.
-        constraint : Constraint
-        squared : bool
-            Whether costs, hence prices, are in squared units of the features.
+        ``labels`` are None if rows are in chunks. ``squared`` states whether costs, hence prices,
+        are in squared units of the features.
         """
         rows, groups, unit = training.rows, training.groups, training.unit
         self._chunked = None
@@ -536,31 +513,60 @@ class LargeScaleClusterer(FairClusterer):
     def _store_violations(self, training: Any, assigned: Any, constraint: Any) -> None:
         """By how much the constraint is missed, in all and by attribute."""
         rows, groups, unit = training.rows, training.groups, training.unit
-        self._public_bounds = public_bounds(constraint.rule, groups, unit)
-        rule = constraint.rule
-        if constraint.is_population:
+        attributes, rule = training.attributes, constraint.rule
+        self._attributes, self._attribute_prices = attributes, []
+        self._public_bounds = None
+        if rule is not None:
+            # Codes of separate attributes are in sorted order already.
+            ordered: Any = groups.to_public if rule.joint is None else np.asarray
+            self._public_bounds = [
+                ShareBounds(
+                    ordered(one.lower), ordered(one.upper), one.least * unit, one.greatest * unit,
+                    one.margin * unit,
+                )
+                for one in rule.bounds
+            ]  # fmt: skip
+        elif constraint.is_population:
             rule = proportional_rule(rows.group_sizes, len(assigned.prices), 0.0)
+        tables = [self.counts_]
+        violations = [float(np.abs(self.counts_ - self.targets_).max()) / unit]
         if rule is not None:
             counts = groups.from_public(self.counts_)
             counts = counts if unit == 1.0 else counts / unit
-            # A combination of groups that was not seen must not go where one of them may not.
-            prices = [
-                np.where(_allowed(bounds.upper), -table, -np.inf)
-                for bounds, table in zip(
-                    rule.bounds, rule.attribute_prices(assigned.multipliers), strict=False
-                )
-            ]
-            report = AttributeReport.of(rule, training.attributes, counts, prices)
-        else:
-            missed = float(np.abs(self.counts_ - self.targets_).max()) / unit
-            tables = [] if training.attributes is None else [self.counts_ / unit]
-            report = AttributeReport(training.attributes, tables, [missed], [])
-        report.store(self, unit, self._price_unit)
+            violations = rule.violations(counts)
+            if rule.joint is not None:
+                tables = [t if unit == 1.0 else t * unit for t in rule.margins(counts)]
+                prices = rule.attribute_prices(assigned.multipliers)
+                # A combination of groups that was not seen must not go where one of them may not;
+                # a group without weight has no positive bound, and may be anywhere.
+                for bounds, table in zip(rule.bounds, prices, strict=True):
+                    may = bounds.upper > 0.0
+                    own = np.where(may | ~may.any(axis=0), -table, -np.inf) / self._price_unit
+                    self._attribute_prices.append(own)
+        self.worst_violation_ = max(violations) * unit
+        for name in ("attribute_groups_", "attribute_counts_", "attribute_violations_"):
+            self.__dict__.pop(name, None)
+        if attributes is not None:
+            columns, missed = attributes.columns, [violation * unit for violation in violations]
+            self.attribute_groups_ = dict(zip(columns, attributes.names, strict=True))
+            self.attribute_counts_ = dict(zip(columns, tables, strict=True))
+            self.attribute_violations_ = dict(zip(columns, missed, strict=True))
         if constraint.rule is not None and not rows.is_weighted:
             # Wrong records must not break a bound: no part of a row may be missing.
-            report.warn_if_missed(strictly=any(own.margin for own in constraint.rule.bounds))
+            strictly = any(own.margin for own in constraint.rule.bounds)
+            if max(violations) >= (ROUNDING_ERROR if strictly else 1.0):
+                _warn_of_missed_bounds(violations, attributes)
 
 
-def _allowed(upper: Any) -> np.ndarray:
-    """Cells with a positive bound; a group without weight has none, and may be anywhere."""
-    return (upper > 0.0) | ~(upper > 0.0).any(axis=0)
+def _warn_of_missed_bounds(violations: list[float], attributes: Attributes | None) -> None:
+    by_attribute = ""
+    if attributes is not None:
+        pairs = zip(attributes.columns, violations, strict=True)
+        by_attribute = f" ({', '.join(f'{name!r}: {v:.3g}' for name, v in pairs)})"
+    warnings.warn(
+        f"Not all bounds could be met in whole rows: the worst cell misses its bound by "
+        f"{max(violations):.3g} rows{by_attribute}, which is the least that was found. "
+        "Several attributes, or bounds that differ between clusters, can leave rows over.",
+        FairnessWarning,
+        stacklevel=users_stacklevel(),
+    )

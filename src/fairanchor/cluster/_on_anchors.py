@@ -38,35 +38,15 @@ LIGHT_SHARE = 0.1
 N_CLUSTERS = ("n_clusters", "n_components")
 
 
-def check_clusterer(clusterer: Any) -> Any:
-    """The estimator or callable that is meant."""
-    if clusterer is None:
-        return FairSpectralClustering()
-    if isinstance(clusterer, str):
-        return CLUSTERERS[clusterer]()
-    if isinstance(clusterer, type):
-        raise TypeError(
-            f"clusterer is the class {clusterer.__name__}, expected an instance of it: "
-            f"{clusterer.__name__}()."
-        )
-    if hasattr(clusterer, "fit") or callable(clusterer):
-        return clusterer
-    raise TypeError(
-        f"clusterer={clusterer!r} should be one of {sorted(CLUSTERERS)}, an estimator with fit, "
-        "or a callable f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)."
-    )
-
-
 def cluster_anchors(
     clusterer: Any, anchors: Anchors, n_clusters: int | None, seed: int
 ) -> tuple[np.ndarray, Any]:
-    """Label the anchors.
+    """Label the anchors, each of the labels ``0..n_clusters-1`` at least once.
 
     Parameters
     ----------
-    clusterer : estimator or callable
-        An estimator with ``fit`` and ``labels_`` or ``predict`` (it is cloned), or a callable
-        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
+    clusterer : str, estimator, callable or None
+        As `AnchorFairClustering` takes it; an estimator is cloned.
     anchors : Anchors
     n_clusters : int or None
         None takes the number that the clusterer finds.
@@ -75,26 +55,38 @@ def cluster_anchors(
     Returns
     -------
     labels : ndarray of shape (n_anchors,)
-        Every one of ``0..n_clusters-1`` occurs.
     fitted : estimator or None
         The fitted clone.
     """
+    if clusterer is None:
+        clusterer = FairSpectralClustering()
+    elif isinstance(clusterer, str):
+        clusterer = CLUSTERERS[clusterer]()
+    elif isinstance(clusterer, type):
+        raise TypeError(
+            f"clusterer is the class {clusterer.__name__}, expected an instance of it: "
+            f"{clusterer.__name__}()."
+        )
+    name = type(clusterer).__name__ if hasattr(clusterer, "fit") else repr(clusterer)
     n_anchors = len(anchors.points)
     if n_clusters == 1:
         return np.zeros(n_anchors, dtype=np.int64), None
     if n_clusters == n_anchors:
         return np.arange(n_anchors), None
-    used = np.arange(n_anchors)
-    weights = None
+    used, weights = np.arange(n_anchors), None
     if anchors.weighted:
-        used = _heavy_anchors(anchors, n_clusters)
+        counts = np.bincount(anchors.group_codes)
+        masses = np.bincount(anchors.group_codes, weights=anchors.masses)
+        average = (masses / np.maximum(counts, 1))[anchors.group_codes]
+        heavy = np.flatnonzero(anchors.masses >= LIGHT_SHARE * average)
+        used = heavy if len(heavy) >= (n_clusters or 1) else used
         weights = np.maximum(anchors.masses[used], 1e-12)
     points, codes = anchors.points[used], anchors.group_codes[used]
     # Warnings about the composition of the anchors are irrelevant: the rows get theirs later.
     with fairness_warnings_ignored():
-        answer, fitted = _run(clusterer, points, codes, n_clusters, weights, seed)
+        answer, fitted = _run(clusterer, name, points, codes, n_clusters, weights, seed)
     labels = np.full(n_anchors, -1, dtype=np.int64)
-    labels[used] = _check_labels(answer, len(used), n_clusters, clusterer)
+    labels[used] = _check_labels(answer, len(used), n_clusters, name)
     # Light anchors and noise follow the nearest anchor that has a label.
     leader = np.arange(n_anchors)
     known, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
@@ -106,18 +98,9 @@ def cluster_anchors(
     return labels[leader], fitted
 
 
-def _heavy_anchors(anchors: Anchors, n_clusters: int | None) -> np.ndarray:
-    sizes = np.bincount(anchors.group_codes)
-    totals = np.bincount(anchors.group_codes, weights=anchors.masses)
-    average = (totals / np.maximum(sizes, 1))[anchors.group_codes]
-    heavy = anchors.masses >= LIGHT_SHARE * average
-    if heavy.sum() < (n_clusters or 1):
-        return np.arange(len(heavy))
-    return np.flatnonzero(heavy)
-
-
 def _run(
     clusterer: Any,
+    name: str,
     points: np.ndarray,
     codes: np.ndarray,
     n_clusters: int | None,
@@ -141,14 +124,13 @@ def _run(
     if hasattr(fitted, "predict"):
         return fitted.predict(points), fitted
     raise TypeError(
-        f"{_name_of(clusterer)} has neither labels_ nor predict after fit, expected one of them: "
+        f"{name} has neither labels_ nor predict after fit, expected one of them: "
         "the clusters of the anchors come from there."
     )
 
 
-def _check_labels(answer: Any, n_points: int, n_clusters: int | None, clusterer: Any) -> np.ndarray:
+def _check_labels(answer: Any, n_points: int, n_clusters: int | None, name: str) -> np.ndarray:
     """Labels 0, 1, ... as found; -1 for noise."""
-    name = _name_of(clusterer)
     labels = np.asarray(answer)
     if labels.shape != (n_points,):
         raise ValueError(
@@ -182,7 +164,3 @@ def _check_labels(answer: Any, n_points: int, n_clusters: int | None, clusterer:
     compact = np.full(n_points, -1, dtype=np.int64)
     compact[~noise] = codes
     return compact
-
-
-def _name_of(clusterer: Any) -> str:
-    return type(clusterer).__name__ if hasattr(clusterer, "fit") else repr(clusterer)

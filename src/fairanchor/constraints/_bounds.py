@@ -356,20 +356,8 @@ def proportional_rule(
 ) -> BoundRule:
     """Every cluster mirrors the data up to a tolerance, in each attribute.
 
-    Parameters
-    ----------
-    group_sizes : ndarray of shape (n_groups,)
-        Weight of the groups that rows have a code of.
-    n_clusters : int
-    tolerance : float in [0, 1]
-    min_size : float
-        Least weight of a cluster.
-    joint : ndarray of shape (n_groups, n_attributes), default=None
-        As in `BoundRule`.
-
-    Returns
-    -------
-    rule : BoundRule
+    ``group_sizes`` are the weights of the groups that rows have a code of, ``joint`` is as in
+    `BoundRule`.
     """
     sizes = [group_sizes]
     if joint is not None:

@@ -79,15 +79,7 @@ def check_request(
     min_cluster_size: float | None,
     names: Collection[str] = ("population",),
 ) -> None:
-    """Raise an error for combinations of parameters that contradict each other.
-
-    Parameters
-    ----------
-    fairness, tolerance, min_cluster_size
-        Of the estimator.
-    names : sequence of str
-        Values of ``fairness`` that are allowed besides tables and `FairnessTargets`.
-    """
+    """Raise an error for parameters that contradict each other; ``names`` are those of fairness."""
     if isinstance(fairness, str) and fairness not in names:
         raise ValueError(
             f"fairness={fairness!r} should be one of {sorted(names)}, a table of shape "
@@ -103,7 +95,7 @@ def check_request(
             f"tolerance={tolerance} is given and fairness is {fairness!r}: state the tolerance in "
             "FairnessTargets(tolerance=...)."
         )
-    if min_cluster_size is None or _is_named(fairness, "population"):
+    if min_cluster_size is None or (isinstance(fairness, str) and fairness == "population"):
         return
     remedy = (
         "State it in FairnessTargets(min_size=...)."
@@ -133,27 +125,19 @@ def constraint_of(
 
     Parameters
     ----------
-    fairness : "population", table of shape (n_clusters, n_groups), FairnessTargets, list of them, \
-or another name
-        Of another name ``targets`` has the table.
-    tolerance : float
+    fairness, tolerance, min_size
+        Of the estimator, in the user's unit.
     attributes : Attributes or None
         None if the combinations of all sensitive columns are one attribute.
     groups : Groups
     rows : MemoryRows or ChunkedRows
     n_clusters : int
-    min_size : float, default=None
-        Least weight of a cluster, in the user's unit.
     targets : ndarray of shape (n_clusters, n_groups), default=None
         Table that a named fairness other than "population" means, in rows.
     empty : bool
         Whether clusters may be empty. By default they have at least one row, where rows are whole.
     unit : float
         What one row weighs in the user's unit.
-
-    Returns
-    -------
-    constraint : Constraint
     """
     empty = empty or rows.is_weighted
     joint = None if attributes is None else attributes.joint_of_several
@@ -161,7 +145,7 @@ or another name
         return Constraint(
             rule=_rule_of(fairness, attributes, groups, rows, n_clusters, empty, unit)
         )
-    if _is_named(fairness, "population"):
+    if isinstance(fairness, str) and fairness == "population":
         if tolerance == 0.0 and joint is None and min_size is None:
             return Constraint()
         least = 0.0 if empty else 1.0
@@ -188,14 +172,8 @@ or another name
 def check_table(table: Any, n_clusters: int, groups: Any, group_sizes: np.ndarray) -> np.ndarray:
     """A user's table of targets with the groups in canonical order.
 
-    Parameters
-    ----------
-    table : array-like of shape (n_clusters, n_groups)
-        Columns by name if they have names, otherwise in the order of the sorted names.
-    n_clusters : int
-    groups : Groups
-    group_sizes : ndarray of shape (n_groups,)
-        In canonical order; what the columns must sum to.
+    Its columns are matched by name if they have names, otherwise they are in the order of the
+    sorted names; they must sum to the sizes of the groups, which are in canonical order.
     """
     names, table = named_columns(table)
     expected = (n_clusters, groups.n_groups)
@@ -247,10 +225,6 @@ def asks_for_sizes(fairness: Any, min_cluster_size: float | None) -> bool:
         return not isinstance(fairness, str)  # a table of targets has sizes
     listed = fairness if isinstance(fairness, (list, tuple)) else [fairness]
     return any(each.min_size is not None or each.max_size is not None for each in listed)
-
-
-def _is_named(fairness: Any, name: str) -> bool:
-    return isinstance(fairness, str) and fairness == name
 
 
 def _check_min_size(min_size: float, n_clusters: int, total: float) -> None:

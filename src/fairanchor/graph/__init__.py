@@ -15,7 +15,7 @@ from fairanchor.graph._problem import (
     allowed_anchors,
 )
 from fairanchor.graph._reconstruction import ReconstructionGraph, SoftLabels, nearest_targets
-from fairanchor.graph._targets import AnchorSummary, fairness_targets
+from fairanchor.graph._targets import AnchorSummary, fairness_targets, whole_sizes
 
 __all__ = [
     "ADMMSolver",
@@ -33,4 +33,5 @@ __all__ = [
     "nearest_targets",
     "sufficient_multipliers",
     "warn_not_converged",
+    "whole_sizes",
 ]

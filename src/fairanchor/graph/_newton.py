@@ -30,12 +30,8 @@ from fairanchor.rows import ChunkedRows, MemoryRows
 class NewtonSolver:
     """Dual Newton method with an exact row solver.
 
-    Parameters
-    ----------
-    max_iter : int
-        Largest number of sweeps over each sample and over all rows.
-    tol : float
-        Largest ``|mass - targets|`` of a cell, relative to its group's weight.
+    ``max_iter`` is the largest number of sweeps over each sample and over all rows, ``tol`` the
+    largest ``|mass - targets|`` of a cell, relative to its group's weight.
     """
 
     max_iter: int = 100
@@ -50,20 +46,9 @@ class NewtonSolver:
     ) -> GraphResult:
         """Solve the problem on these rows.
 
-        Parameters
-        ----------
-        problem : AnchorGraphProblem
-        rows : MemoryRows or ChunkedRows
-            The soft labels of rows in chunks are not kept.
-        targets : ndarray of shape (n_clusters, n_groups)
-            Each column sums to its group's weight.
-        samples : sequence of MemoryRows, default=()
-            Warm starts: weighted samples of the rows, from small to large. Multipliers that meet
-            the targets on one nearly meet them on the next.
-
-        Returns
-        -------
-        result : GraphResult
+        Each column of ``targets`` (clusters × groups) sums to its group's weight. The samples,
+        weighted and from small to large, are warm starts: multipliers that meet the targets on one
+        nearly meet them on the next. The soft labels of rows in chunks are not kept.
         """
         multipliers, curvature = np.zeros(targets.shape), None
         for sample in samples:

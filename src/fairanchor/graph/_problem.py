@@ -119,8 +119,9 @@ class RowSolver:
         soft_labels: np.ndarray,
         *,
         with_curvature: bool = True,
+        weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Solve a block's rows of the active groups, and write their soft labels.
+        """Solve a block's rows of the active groups; write soft labels and, if given, weights.
 
         Returns
         -------
@@ -132,34 +133,25 @@ class RowSolver:
         counts : ndarray of shape (2,)
             Total size of the supports and number of rows left unsolved.
         """
-        no_weights = np.empty((0, self.problem.n_anchors))
-        return self._solve(block, active, soft_labels, no_weights, with_curvature)
-
-    def weights(self, block: Any) -> np.ndarray:
-        """Anchor weights of a block's rows."""
-        Z = np.zeros((len(block.X), self.problem.n_anchors))
-        everyone = np.ones(len(self.half_prices), dtype=bool)
-        self._solve(block, everyone, np.empty((len(block.X), self.problem.n_clusters)), Z, False)
-        return Z
-
-    def _solve(
-        self,
-        block: Any,
-        active: np.ndarray,
-        soft_labels: np.ndarray,
-        Z: np.ndarray,
-        with_curvature: bool,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         problem = self.problem
         n_clusters, n_groups = problem.n_clusters, len(self.half_prices)
         mass, value = np.zeros((n_clusters, n_groups)), np.zeros(n_groups)
         curvature = np.zeros((n_groups, n_clusters, n_clusters))
+        Z = np.empty((0, problem.n_anchors)) if weights is None else weights
         counts = _active_set.sweep(
             problem.products(block.X), block.group_codes, block.weights, active, problem.Q,
             problem.alpha, self.half_prices, problem.anchor_labels, TOLERANCE, soft_labels, mass,
             curvature if with_curvature else curvature[:0], value, Z,
         )  # fmt: skip
         return mass, curvature, value, np.array(counts, dtype=np.float64)
+
+    def weights(self, block: Any) -> np.ndarray:
+        """Anchor weights of a block's rows."""
+        Z = np.zeros((len(block.X), self.problem.n_anchors))
+        everyone = np.ones(len(self.half_prices), dtype=bool)
+        soft_labels = np.empty((len(Z), self.problem.n_clusters))
+        self.sweep(block, everyone, soft_labels, with_curvature=False, weights=Z)
+        return Z
 
 
 def allowed_anchors(problem: AnchorGraphProblem, targets: np.ndarray) -> np.ndarray:
@@ -212,11 +204,6 @@ class GraphResult:
     converged: bool
     n_iter: int
     history: list
-
-    def pop_soft_labels(self) -> np.ndarray | None:
-        """The soft labels, which are not kept: they grow with the rows."""
-        soft_labels, self.soft_labels = self.soft_labels, None
-        return soft_labels
 
     def history_in_units_of(self, scale: float, weight: float = 1.0) -> list[dict]:
         """The history for rows that were not multiplied by ``scale``, and weigh ``weight`` each."""

@@ -39,16 +39,15 @@ class AnchorSummary:
 
 def population_targets(summary: AnchorSummary) -> np.ndarray:
     """``s_l n_r / n``: every cluster mirrors the population."""
-    return np.outer(_sizes_of_masses(summary), summary.group_sizes) / summary.group_sizes.sum()
+    sizes = whole_sizes(summary.cluster_masses, whole=summary.whole)
+    return np.outer(sizes, summary.group_sizes) / summary.group_sizes.sum()
 
 
-def _sizes_of_masses(summary: AnchorSummary) -> np.ndarray:
-    """Sizes of the clusters by the rows that their anchors represent."""
-    if not summary.whole:
-        return summary.cluster_masses
-    # Where rows are whole, a cluster has at least one.
-    sizes = raise_small_sizes(summary.cluster_masses, 1.0)
-    return largest_remainder(sizes, int(summary.group_sizes.sum())).astype(np.float64)
+def whole_sizes(masses: np.ndarray, *, whole: bool = True) -> np.ndarray:
+    """Sizes as whole numbers with the same sum, none of them zero; weights stay as they are."""
+    if not whole:
+        return masses
+    return largest_remainder(raise_small_sizes(masses, 1.0), round(masses.sum())).astype(np.float64)
 
 
 def anchors_targets(summary: AnchorSummary) -> np.ndarray:
@@ -69,7 +68,7 @@ def anchors_sized_targets(summary: AnchorSummary) -> np.ndarray:
     ratios, not their shares. Half an anchor is added to every cell first, because with zeros
     a table with these margins may not exist.
     """
-    sizes = _sizes_of_masses(summary)
+    sizes = whole_sizes(summary.cluster_masses, whole=summary.whole)
     table = summary.counts + 0.5
     for _ in range(FITTING_STEPS):
         row_sums = table.sum(axis=1)  # zero for a cluster whose anchors represent no row

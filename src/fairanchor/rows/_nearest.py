@@ -105,8 +105,12 @@ class NearestAnchors:
                 )  # fmt: skip
         places += edges[0]
 
-    def nearest(self, X: Any, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Number of each row's nearest anchor of one part, and the squared distance."""
-        places, distances = np.empty((len(X), 1), dtype=np.int32), np.empty((len(X), 1))
-        self.write(X, places, distances, part)
-        return self.order[places[:, 0]], distances[:, 0]
+    def nearest(self, X: Any, part: int) -> tuple[np.ndarray, np.ndarray]:
+        """Each row's nearest anchor of one part (any, if it has none), and the squared distance."""
+        is_empty = self.first[part] == self.first[part + 1]
+        n_columns = len(self.slopes) if is_empty else 1
+        places = np.empty((len(X), n_columns), dtype=np.int32)
+        distances = np.empty((len(X), n_columns))
+        self.write(X, places, distances, -1 if is_empty else part)
+        rows, nearest = np.arange(len(X)), distances.argmin(axis=1)
+        return self.order[places[rows, nearest]], distances[rows, nearest]
