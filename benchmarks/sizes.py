@@ -1,15 +1,17 @@
 """Bounds on cluster sizes: `FairKMeans` against k-means-constrained, faiss and scikit-learn.
 
-    python benchmarks/sizes.py [--seeds 3] [--up-to 600] [--rows 10000 ...] [--clusters 10 ...]
+    python benchmarks/sizes.py [--seeds 3] [--up-to 600]
+    python benchmarks/sizes.py --rows 1000000 --clusters 100 --methods FairKMeans KMeans --add
     python benchmarks/sizes.py --quick
 
 Gaussian blobs of different sizes with ten features; sizes may differ by 10 % from equal ones. All
 methods have one start (`FairKMeans` its default), two threads, and a process of their own, which is
 stopped after ``--up-to`` CPU seconds; k-means-constrained may take 8 GB. What was stopped is not
 tried on larger tables with as many clusters or more. faiss and `KMeans` have no bounds on sizes:
-they show what these cost. k-means-constrained and faiss are measured if they are installed. CPU
-time is that of `fit` after a fit of few rows; cost is the sum of squared distances to the means of
-the clusters.
+they show what these cost. k-means-constrained and faiss are measured if they are installed, here
+or in the environment of peers.py. CPU time is that of `fit` after a fit of few rows; cost is the
+sum of squared distances to the means of the clusters. With ``--add`` the result file keeps what is
+not measured again.
 """
 
 import os
@@ -33,9 +35,11 @@ from _common import (
     parser_of,
     print_table,
     progress,
+    read_json,
 )
 from fairanchor import FairKMeans, FairnessTargets
 from fairanchor.metrics import clustering_cost
+from peers import ENVIRONMENT
 
 N_FEATURES, LEAST, GREATEST = 10, 0.9, 1.1
 # Rows and clusters.
@@ -54,12 +58,16 @@ def main(arguments=None):
     parser.add_argument("--up-to", type=float, default=600, help="CPU seconds, by default 600")
     for name, column in (("--rows", 0), ("--clusters", 1)):
         parser.add_argument(name, type=int, nargs="+", default=sorted({t[column] for t in TABLES}))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--add", action="store_true", help="to the result file")
     options = parsed(parser, arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    sys.path += map(str, ENVIRONMENT.glob("lib/*/site-packages"))
     records = []
     chosen = [t for t in TABLES if t[0] in options.rows and t[1] in options.clusters]
     for n_rows, n_clusters in QUICK_TABLES if options.quick else chosen:
-        for method, package in METHODS.items():
+        for method in options.methods:
+            package = METHODS[method]
             if package is not None and find_spec(package) is None:
                 continue
             progress(f"{method}: {n_rows:,} rows, k = {n_clusters}")
@@ -71,6 +79,12 @@ def main(arguments=None):
                 record |= of_method(method, n_rows, n_clusters, options)
             records.append(record)
             progress(f"{record.get('cpu', record.get('failed'))}")
+    if options.add:
+        measured = {key_of(record) for record in records}
+        earlier = read_json(options.results / "sizes.json")["records"]
+        records += [record for record in earlier if key_of(record) not in measured]
+        order = list(METHODS)
+        records.sort(key=lambda r: (r["n_rows"], r["n_clusters"], order.index(r["method"])))
     report(records)
     settings = {"seeds": options.seeds, "features": N_FEATURES, "sizes": [LEAST, GREATEST]}
     ours = [r for r in records if r["method"] == "FairKMeans" and "failed" not in r]
@@ -78,6 +92,10 @@ def main(arguments=None):
     return finish(
         "sizes", options, settings=settings, records=records, checks=checks, goals=goals(records)
     )
+
+
+def key_of(record):
+    return record["n_rows"], record["n_clusters"], record["method"]
 
 
 def of_method(method, n_rows, n_clusters, options):
@@ -163,7 +181,7 @@ METHODS = {
 
 
 def goals(records):
-    by_key = {(r["n_rows"], r["n_clusters"], r["method"]): r for r in records if "failed" not in r}
+    by_key = {key_of(record): record for record in records if "failed" not in record}
     found = []
     for (n_rows, n_clusters, method), ours in by_key.items():
         if method != "FairKMeans":
@@ -175,7 +193,7 @@ def goals(records):
             found.append(claim(f"{place}: CPU time <= 3 x KMeans", ratio <= TIME_LIMIT, ratio))
         peer = by_key.get((n_rows, n_clusters, "k-means-constrained"))
         if peer is not None:
-            pairs = zip(ours["runs"], peer["runs"], strict=True)
+            pairs = zip(ours["runs"], peer["runs"], strict=False)  # the same seeds
             ratios = [own["cost"] / other["cost"] for own, other in pairs]
             text = f"{place}: cost <= 1.005 x k-means-constrained"
             found.append(claim(text, max(ratios) <= COST_LIMIT, ratios))

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -33,11 +34,13 @@ from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._sums import label_sums
 
 # Starts by the largest number of clusters for which there are so many.
-STARTS = {10: 40, 20: 20, 50: 8, 100: 4}
-# Steps of each on few rows, before so many are continued.
-FIRST_ROWS, FIRST_STEPS, PROMISING = 5_000, 5, 8
+STARTS = {10: 20, 20: 10, 50: 8, 100: 4}
+# So many times more of them on small tables.
+MOST_ON_FEW_ROWS = 5
+# Steps of each on few rows; so many are continued there, and so many on more rows.
+FIRST_ROWS, FIRST_STEPS, PROMISING, FINALISTS = 5_000, 5, 8, 3
 # The dual is solved until its value and the largest cost differ by this part of it.
-DUAL_GAP = 1e-7
+DUAL_GAP = 1e-6
 MAX_NEWTON_STEPS = 60
 
 
@@ -71,8 +74,8 @@ default="k-means++"
         alike, at given centres, or at the ``cluster_centers_`` of a fitted estimator.
     n_init : int or "auto", default="auto"
         Number of starts, of which the best is kept; they are compared on a sample of large
-        tables. ``"auto"``: 40 for up to 10 clusters, fewer for more. Ignored if ``init`` holds
-        centres.
+        tables. ``"auto"``: 20 for up to 10 clusters, fewer for more, and up to five times as many
+        for less than 5,000 rows. Ignored if ``init`` holds centres.
     max_iter : int, default=300
         Largest number of times that the centres move.
     tol : float, default=1e-4
@@ -286,19 +289,24 @@ default="k-means++"
         if not samples:
             n_rows = max(COMPETING_ROWS, 50 * self.n_clusters)
             samples = competing_sample(training.distinct, n_rows)
-        first, *larger = samples or [training.distinct]
-        starts = self._starts(training, first)
+        first = samples[0] if samples else training.distinct
+        few = competing_sample(first, max(FIRST_ROWS, 50 * self.n_clusters))
+        few = few[0] if few else first
+        starts = self._starts(training, few)
         if len(starts) > 1:
-            few = competing_sample(first, max(FIRST_ROWS, 50 * self.n_clusters)) or [first]
-            near = [self._follow(few[0], centers, FIRST_STEPS) for centers in starts]
-            near.sort(key=lambda start: start.cost)
-            starts = [start.centers for start in near[:PROMISING]]
-        if samples or len(starts) > 1:
-            followed = [self._follow(first, centers, self.max_iter) for centers in starts]
-            starts = [min(followed, key=lambda start: start.cost).centers]
-        for sample in larger:
-            starts = [self._follow(sample, starts[0], self.max_iter).centers]
+            starts = self._cheapest(few, starts, FIRST_STEPS, PROMISING)
+            starts = self._cheapest(few, starts, self.max_iter, FINALISTS)
+        for sample in samples:
+            starts = self._cheapest(sample, starts, self.max_iter, 1)
         return starts[0]
+
+    def _cheapest(
+        self, rows: Any, starts: list[np.ndarray], max_iter: int, at_most: int
+    ) -> list[np.ndarray]:
+        """Centres of the starts after steps on these rows, the best first."""
+        followed = [self._follow(rows, centers, max_iter) for centers in starts]
+        followed.sort(key=lambda one: one.path[-1])
+        return [one.centers for one in followed[:at_most]]
 
     def _starts(self, training: TrainingRows, sample: Any) -> list[np.ndarray]:
         if not isinstance(self.init, str):
@@ -315,6 +323,7 @@ default="k-means++"
         if n_starts == "auto":
             of_clusters = (number for most, number in STARTS.items() if self.n_clusters <= most)
             n_starts = next(of_clusters, 2)
+            n_starts *= np.clip(FIRST_ROWS // sample.n_rows, 1, MOST_ON_FEW_ROWS)
         random_state = check_random_state(self.random_state)
         # Every second start is drawn as if all groups were of one size.
         of_groups = _inverse(sample.group_sizes)[sample.group_codes]
@@ -369,7 +378,7 @@ default="k-means++"
             labels = _nearest(training.distinct, self._costs)
             self.labels_ = training.distinct.spread(labels, {})
             return
-        chunked = ChunkedLabels(rows, [_Labeller(self._costs)] * rows.n_chunks)
+        chunked = ChunkedLabels(rows, [partial(_labels_of_chunk, self._costs)] * rows.n_chunks)
         if isinstance(rows, MemoryChunks):
             self.labels_ = np.concatenate(list(chunked))
         else:
@@ -431,20 +440,6 @@ class _Followed:
     gap: float
     converged: bool
 
-    @property
-    def cost(self) -> float:
-        return float(self.path[-1])
-
-
-@dataclass(frozen=True)
-class _Labeller:
-    """Labels a chunk."""
-
-    costs: CenterCosts
-
-    def __call__(self, chunk: Any) -> np.ndarray:
-        return chunk.distinct.spread(_nearest(chunk.distinct, self.costs), {})
-
 
 def best_moves(
     labelled: _Labelled, start: np.ndarray | None = None
@@ -457,74 +452,66 @@ def best_moves(
     concave function of z, and its maximum the least largest cost. It is found by Newton's method
     with a logarithmic barrier, from weights ``start`` of a similar problem.
     """
-    dual, n_groups = _Dual(labelled), len(labelled.costs)
-    weights = np.full(n_groups, 1.0 / n_groups)
+    used = labelled.shares.any(axis=1)  # other centres stay where they are
+    moments, shares = labelled.moments[used], labelled.shares[used]
+    n_groups = shares.shape[1]
+
+    def at(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Moves for these weights, the costs after them, and their weighted sum."""
+        moves = np.einsum("g,kgd->kd", weights, moments) / (shares @ weights)[:, None]
+        costs = labelled.costs - 2.0 * np.einsum("kgd,kd->g", moments, moves)
+        costs += (moves**2).sum(axis=1) @ shares
+        return moves, costs, float(weights @ costs)
+
+    def curvature(weights: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Minus the second derivatives of the least value."""
+        away = moments - shares[..., None] * moves[:, None, :]
+        away /= np.sqrt(shares @ weights)[:, None, None]
+        flat = away.swapaxes(0, 1).reshape(n_groups, -1)
+        return 2.0 * flat @ flat.T
+
+    weights, barrier = np.full(n_groups, 1.0 / n_groups), 0.1
     if start is not None:
-        weights = 0.9 * start + 0.1 * weights
+        weights, barrier = 0.999 * start + 0.001 * weights, 1e-4
     scale = float(labelled.costs.max())
-    barrier = 0.1 * scale / n_groups
-    at = dual.at(weights)
-    least, moves = np.inf, at.moves
+    barrier *= scale / n_groups
+    best, least = None, np.inf
+    moves, costs, value = at(weights)
     for _ in range(MAX_NEWTON_STEPS):
-        largest = float(at.costs.max())
+        largest = float(costs.max())
         if largest < least:
-            least, moves = largest, at.moves
-        if largest - at.value <= DUAL_GAP * scale:
+            least, best = largest, moves
+        if largest - value <= DUAL_GAP * scale:
             break
-        gradient = at.costs + barrier / weights
         system = np.ones((n_groups + 1, n_groups + 1))
-        system[:-1, :-1] = at.curvature + np.diag(barrier / weights**2)
+        system[:-1, :-1] = curvature(weights, moves) + np.diag(barrier / weights**2)
         system[-1, -1] = 0.0
-        step = np.linalg.lstsq(system, np.append(gradient, 0.0), rcond=None)[0][:-1]
+        gradient = costs + barrier / weights
+        step = np.linalg.solve(system, np.append(gradient, 0.0))[:-1]
         falls = step < 0.0
         length = min(1.0, 0.95 * float(np.min(-weights[falls] / step[falls], initial=np.inf)))
-        expected, value = float(gradient @ step), at.value + barrier * float(np.log(weights).sum())
+        expected, reached = float(gradient @ step), value + barrier * np.log(weights).sum()
         while True:
             tried = weights + length * step
-            then = dual.at(tried)
-            rises = then.value + barrier * float(np.log(tried).sum()) - value
+            moves, costs, value = at(tried)
+            rises = value + barrier * np.log(tried).sum() - reached
             if rises >= 0.1 * length * expected or length * expected <= 1e-14 * scale:
                 break
             length *= 0.5
-        weights, at = tried / tried.sum(), then
+        weights = tried / tried.sum()
         if expected <= n_groups * barrier:  # near enough to the centre for the next barrier
-            barrier *= 0.1
-    return moves, weights, at.value
-
-
-@dataclass(frozen=True)
-class _DualPoint:
-    """Moves, costs after them, their weighted sum, and minus its second derivatives."""
-
-    moves: np.ndarray
-    costs: np.ndarray
-    value: float
-    curvature: np.ndarray
-
-
-class _Dual:
-    """The concave function of the group weights."""
-
-    def __init__(self, labelled: _Labelled) -> None:
-        self.labelled = labelled
-        self.used = labelled.shares.sum(axis=1) > 0  # other centres stay where they are
-
-    def at(self, weights: np.ndarray) -> _DualPoint:
-        labelled, used = self.labelled, self.used
-        moments, shares = labelled.moments[used], labelled.shares[used]
-        totals = shares @ weights
-        best = np.einsum("g,kgd->kd", weights, moments) / totals[:, None]
-        linear = np.einsum("kgd,kd->g", moments, best)
-        costs = labelled.costs - 2.0 * linear + (best**2).sum(axis=1) @ shares
-        away = (moments - shares[..., None] * best[:, None, :]) / np.sqrt(totals)[:, None, None]
-        flat = np.moveaxis(away, 1, 0).reshape(len(weights), -1)
-        moves = np.zeros(labelled.moments[:, 0].shape)
-        moves[used] = best
-        return _DualPoint(moves, costs, float(weights @ costs), 2.0 * flat @ flat.T)
+            barrier *= 0.01
+    all_moves = np.zeros(labelled.moments[:, 0].shape)
+    all_moves[used] = best
+    return all_moves, weights, value
 
 
 def _nearest(rows: Any, costs: CenterCosts) -> np.ndarray:
     return cheapest_clusters(rows, costs, np.zeros((costs.n_clusters, rows.n_groups)))
+
+
+def _labels_of_chunk(costs: CenterCosts, chunk: Any) -> np.ndarray:
+    return chunk.distinct.spread(_nearest(chunk.distinct, costs), {})
 
 
 def _inverse(sizes: np.ndarray) -> np.ndarray:
