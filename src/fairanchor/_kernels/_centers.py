@@ -48,6 +48,19 @@ def nearest_center_sums(X, weights, centers, sums, totals):
 
 
 @njit(**LEAN)
+def add_rows(X, weights, labels, sums, totals):
+    """Add each row to the sum and the weight of its label; a negative one leaves it out."""
+    for i in range(X.shape[0]):
+        label, weight = labels[i], weights[i]
+        if label < 0:
+            continue
+        totals[label] += weight
+        own = sums[label]
+        for j in range(X.shape[1]):
+            own[j] += weight * X[i, j]
+
+
+@njit(**LEAN)
 def add_shares(X, first, labels, weights, sums):
     """Add each row to the sums of its labels, which are ``labels[first[i] : first[i + 1]]``."""
     for i in range(X.shape[0]):

@@ -58,3 +58,18 @@ def classify(costs, group_codes, weights, prices, widths, labels, counts, clear,
                 e += 1
         counts[i] = e - before
     return total
+
+
+@njit(**LEAN)
+def cheapest(band, prices, entries, least):
+    """Write the first of each row's cheapest candidates in a `Band`, and its priced cost.
+
+    ``prices`` has shape (n_clusters, n_groups).
+    """
+    for i in range(band.group_codes.shape[0]):
+        r, best, lowest = band.group_codes[i], band.first[i], np.inf
+        for e in range(band.first[i], band.first[i + 1]):
+            cost = band.costs[e] + prices[band.clusters[e], r]
+            if cost < lowest:
+                best, lowest = e, cost
+        entries[i], least[i] = best, lowest

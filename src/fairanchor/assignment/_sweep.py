@@ -174,9 +174,10 @@ class Swept:
 
     def cheapest(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Entry of each row's cheapest candidate, the first one on ties, and its priced cost."""
-        priced = self.priced(prices)
-        entries = first_least(priced, self.band.first)
-        return entries, priced[entries]
+        n_rows = len(self.band.group_codes)
+        entries, least = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+        kernels.cheapest(self.band, np.ascontiguousarray(prices), entries, least)
+        return entries, least
 
     def value(self, prices: np.ndarray) -> float:
         """Weighted sum of all rows' least cost plus price, within the reach of the band."""
@@ -186,10 +187,10 @@ class Swept:
     def mass(self, prices: np.ndarray) -> np.ndarray:
         """Weight of the rows of each group by cheapest cluster."""
         entries, _ = self.cheapest(prices)
-        mass = self.clear.copy()
-        cells = (self.band.clusters[entries], self.band.group_codes)
-        np.add.at(mass, cells, self.band.weights)
-        return mass
+        n_clusters, n_groups = self.clear.shape
+        cells = self.band.clusters[entries] * n_groups + self.band.group_codes
+        own = np.bincount(cells, self.band.weights, minlength=n_clusters * n_groups)
+        return self.clear + own.reshape(self.clear.shape)
 
 
 def sweep(

@@ -59,7 +59,9 @@ class CenterCosts:
             sparse_squared_distances(block.X, self._columns, out)
             return
         if not self.is_product(block.X):
-            kernels.squared_distances(block.X, self.centers, out)
+            # Doubles of a block: conversions one by one take as long as the distances.
+            X = np.asarray(block.X, dtype=np.float64)
+            kernels.squared_distances(X, self.centers, out)
             return
         middle, factor = self._factor()
         rows = np.empty((len(block.X), factor.shape[0]))

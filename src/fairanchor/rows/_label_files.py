@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from fairanchor._utils._typing import Path as PathName
-from fairanchor.rows._chunks import ChunkedRows
+from fairanchor.rows._chunks import ChunkedRows, read_ahead
 
 COLUMNS = ["row", "cluster"]
 
@@ -62,7 +62,7 @@ def write_label_files(
     partial = target.with_name(f".fairanchor-{secrets.token_hex(6)}.partial")
     try:
         partial.mkdir()
-        _write_files(partial, parts, iter(labels))
+        _write_files(partial, parts, read_ahead(iter(labels)))
         check_folder(target, force=force)  # it may have appeared in the meantime
         _put_in_place(partial, target)
     finally:
@@ -97,7 +97,10 @@ def _write_files(
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
-            with pq.ParquetWriter(file, schema) as writer:
+            encodings = {"row": "DELTA_BINARY_PACKED"}  # of consecutive numbers next to nothing
+            with pq.ParquetWriter(
+                file, schema, use_dictionary=["cluster"], column_encoding=encodings
+            ) as writer:
                 row = 0
                 while row < n_rows:
                     if len(rest) == 0:

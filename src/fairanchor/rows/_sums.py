@@ -16,6 +16,10 @@ def label_sums(
     X: Rows, weights: np.ndarray, labels: np.ndarray, n_labels: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the rows of each label, and their weights; a negative label leaves a row out."""
+    if not sparse.issparse(X):
+        sums, totals = np.zeros((n_labels, X.shape[1])), np.zeros(n_labels)
+        kernels.add_rows(X, weights, labels.astype(np.int64, copy=False), sums, totals)
+        return sums, totals
     is_none = labels < 0
     if is_none.any():
         weights, labels = np.where(is_none, 0.0, weights), np.where(is_none, 0, labels)
