@@ -125,14 +125,14 @@ def mutated(rng, content):
 
 def read_table(path):
     """All that the commands do with a table before they cluster it."""
-    from fairanchor.tables._load import load_for_fit
+    from fairanchor.tables._load import load
     from fairanchor.tables._read import open_table
     from fairanchor.tables._roles import MissingPolicy, choose_columns
 
     table = open_table(path)
     roles = choose_columns(table, sensitive=["group"], features=(), exclude=(), id_column=None)
     policy = MissingPolicy.of(["own-group", "impute"])
-    loaded = load_for_fit(table, roles, policy)
+    loaded = load(table, roles, policy)
     if not np.isfinite(loaded.X).all():
         raise AssertionError("a table was read with numbers that are not finite")
 

@@ -55,12 +55,6 @@ def test_a_threshold_that_is_crossed_ends_with_3(folder, model, run, changes, op
     assert option in run(*audit, "other.csv", option, threshold, code=3).stderr
 
 
-def test_directories_are_named_with_what_to_do(folder, model, run):
-    (folder / "many").mkdir()
-    for command in (("audit", "--model", "m.npz", "many"), ("audit", "many", "--sensitive", "sex")):
-        assert "name one of the files" in run(*command, code=1).stderr
-
-
 def test_a_table_without_the_groups_is_told_of_data(folder, run):
     pd.DataFrame({"cluster": [0, 1]}).to_csv("labels.csv", index=False)
     assert "--data names a table" in run("audit", "labels.csv", "--sensitive", "sex", code=1).stderr

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from pyarrow import parquet
 
 from fairanchor.audit import selection_rates
 from fairanchor.metrics import (
@@ -119,29 +120,6 @@ def test_one_row_without_a_cluster_is_no_yes_but_no_failure(folder, run):
     assert found["answer"] == "Not for all rows: 1 row left out. For the others: Nearly"
 
 
-def test_rows_without_a_group_may_be_of_any(folder, run):
-    frame = pd.DataFrame({"g": ["a", "b"] * 200, "cluster": [0, 0, 1, 1] * 100})
-    frame.loc[frame["cluster"] == 1, "g"] = frame["g"].where(np.arange(400) % 40 > 3)
-    frame.to_csv("nogroup.csv", index=False)
-    audit = ("audit", "nogroup.csv", "--sensitive", "g", "--missing", "drop-rows")
-    found = json.loads(run(*audit, "--json").stdout)
-    n_unknown = int(frame["g"].isna().sum())
-    assert found["n_rows_without_group"] == n_unknown
-    unknown = [record for record in found["selection"] if record["group"] is None]
-    assert [record["rows"] for record in unknown] == [n_unknown] * 2
-    known = frame.dropna()
-    # The worst of the two extremes: all unknown rows are of one group.
-    extremes = [
-        relative_balance_score(frame["cluster"], sensitive_features=frame["g"].fillna(group))
-        for group in "ab"
-    ]
-    assert found["relative_balance_all_rows"] <= min(extremes) + 1e-12
-    assert found["relative_balance"] == pytest.approx(
-        relative_balance_score(known["cluster"], sensitive_features=known["g"])
-    )
-    run(*audit, "--tolerance", 0.5, code=3)
-
-
 JOINS = {
     "an id that disagrees": ({"id": [2, 1, 0, 3]}, "'id' differs in 2 rows"),
     "a group that disagrees": ({"g": ["b", "a", "a", "b"]}, "'g' differs in 2 rows"),
@@ -213,14 +191,12 @@ def test_misspelt_and_tiny_groups_are_pointed_out(folder, run):
     assert "2 groups have fewer than 0.1%" in text
 
 
-def test_missing_groups_are_refused_counted_or_left_out(frame, run):
+def test_missing_groups_are_refused_or_a_group(frame, run):
     frame.loc[[1, 4, 5], "sex"] = None
     frame.to_csv("segments.csv", index=False)
     assert "'sex' has 3 missing values" in run(*BASIC, code=1).stderr
     own = json.loads(run(*BASIC, "--missing", "own-group", "--json").stdout)
     assert own["groups"] == ["f", "m", None]
-    left_out = json.loads(run(*BASIC, "--missing", "drop-rows", "--json").stdout)
-    assert left_out["n_rows_not_counted"] == 3
 
 
 def test_numbers_as_clusters_are_in_the_order_of_numbers(frame, run):
@@ -263,7 +239,6 @@ WRONG_USAGE = {
     "a column twice": (["--sensitive", "sex"], "named more than once"),
     "a threshold of batches": (["--max-far", "0.1"], "--max-far is for --model"),
     "labels with a model": (["--model", "m.npz"], "--sensitive is for labels"),
-    "NaN": (["--min-relative-balance", "nan"], "nan is not a number"),
     "no page": (["--report", "report.txt"], "expected a name that ends in .html"),
     "report is an input": (["--report", "segments.html", "--force"], "is an input"),
 }
@@ -306,3 +281,20 @@ def test_bad_input_is_refused(frame, run, case):
     twice.to_csv("twice.csv", index=False)
     options, message = REFUSED[case]
     assert message in run(*BASIC, *options, code=1).stderr
+
+
+def test_labels_of_a_directory_are_audited_with_its_files(folder, run):
+    for name in ("people", "others"):
+        (folder / name).mkdir()
+    for number, start in enumerate([0, 250, 600]):
+        part = folder.people.slice(start, [250, 350, 300][number])
+        parquet.write_table(part, folder / "people" / f"{number}.parquet")
+        parquet.write_table(part, folder / "others" / f"{2 - number}.parquet")
+    fit = ("-k", 3, "--sensitive", "sex", "--exclude", "person", "-o", "labels")
+    fitted = json.loads(run("fit", "people", *fit, "--json").stdout)
+    audit = ("audit", "labels", "--sensitive", "sex", "--tolerance", 0)
+    found = json.loads(run(*audit, "--data", "people", "--json").stdout)
+    assert found["counts"] == fitted["counts"]
+    assert found["worst_violation"] == pytest.approx(fitted["worst_violation"])
+    assert "'row' differs" in run(*audit, "--data", "others", code=1).stderr
+    assert "--data names a table" in run(*audit, code=1).stderr

@@ -81,17 +81,6 @@ def test_targets_by_number_need_clusters_with_numbers(folder, labels, run):
     run(*AUDIT, "--targets", "targets.csv")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--tolerance", 2), "2.0 is not in the range 0<=x<=1"),
-        (("--targets", "targets.txt"), "expected a .csv or a .json file"),
-    ],
-)
-def test_bad_options_of_an_audit_are_refused(folder, labels, run, options, message):
-    assert message in run(*AUDIT, *options, code=2).stderr
-
-
 def test_a_missed_constraint_and_a_crossed_threshold_are_both_named(folder, labels, run):
     options = ("--tolerance", 0, "--min-relative-balance", 0.99)
     result = run(*AUDIT, *options, code=3)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from fairanchor import FairKMeans
 from fairanchor.cli import COMMANDS, main
-from fairanchor.cli._common import print_json
+from fairanchor.cli._terminal import print_json
 
 # Their examples take minutes.
 SLOW = {"demo", "warm-up"}
@@ -145,7 +145,7 @@ STEP = "with run.step('fit', 'Clustering 900 rows'): pass"
 def output_on_a_terminal(*, quiet=False, step=STEP, **environment):
     """What a step of a command writes to standard error when that is a terminal."""
     leader, follower = pty.openpty()
-    code = f"from fairanchor.cli._common import Run\nrun = Run({quiet})\n{step}"
+    code = f"from fairanchor.cli._terminal import Run\nrun = Run({quiet})\n{step}"
     environment = os.environ | {"TERM": "xterm"} | environment
     process = subprocess.Popen([sys.executable, "-c", code], stderr=follower, env=environment)
     os.close(follower)
@@ -175,7 +175,7 @@ def test_progress_is_shown_on_a_terminal_only(folder, run):
 
 def test_passes_over_chunks_are_counted_on_a_terminal():
     step = """
-with run.step('fit', 'Clustering', counts=True) as show:
+with run.step('fit', 'Clustering') as show:
     for done in range(1, 4):
         show('first pass', done, 3)
 """
@@ -202,7 +202,7 @@ def test_an_output_that_is_an_input_or_another_output_is_refused(folder, run):
     result = run(*FIT, "-o", "./people.csv", "--force", code=2)
     assert "is an input" in result.stderr
     assert (folder / "people.csv").read_bytes() == before
-    result = run(*FIT, "--model", "./m.npz", "--report", "m.npz", "--force", code=2)
+    result = run(*FIT, "-o", "./m.csv", "--model", "m.csv", "--force", code=2)
     assert "Two outputs would be written to" in result.stderr
 
 

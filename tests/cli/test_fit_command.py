@@ -172,7 +172,7 @@ def test_the_options_reach_the_estimator(folder, run):
 
 @pytest.mark.parametrize("options", [[], SPFC], ids=["fair k-means", "framework"])
 def test_no_cluster_has_fewer_rows_than_the_minimum(folder, run, options):
-    run(*BASIC, *options, "--min-cluster-size", 280, "-o", "labels.csv", "--model", "m.npz")
+    run(*BASIC, *options, "--min-size", 280, "-o", "labels.csv", "--model", "m.npz")
     assert np.bincount(pd.read_csv("labels.csv")["cluster"]).min() >= 280
     assert load_model("m.npz").min_cluster_size == 280
 

@@ -297,7 +297,7 @@ def test_what_predict_does_not_take_with_a_directory_is_named(files, run):
     for options, words in [
         (["-o", "new", "--id", "age"], "--id is for a single file"),
         ([], "name it with -o"),
-        (["-o", "people/new"], "overlap"),
+        (["-o", "people/new"], "is inside"),
         (["-o", "new", "--missing", "drop-rows"], "single file"),
     ]:
         assert words in run("predict", "m.npz", "people", *options, code=2).stderr

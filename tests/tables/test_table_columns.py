@@ -5,6 +5,7 @@ import json
 import warnings
 from collections import Counter
 
+import click
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -19,15 +20,16 @@ from fairanchor.tables import Preprocessing
 from fairanchor.tables._load import (
     check_number_of_groups,
     groups_of,
-    load_for_fit,
-    load_for_predict,
+    load,
     roles_for_predict,
     spelling,
 )
 from fairanchor.tables._plain import from_plain, to_plain
-from fairanchor.tables._preprocessing import statistics_of, values_of
+from fairanchor.tables._preprocessing import statistics_of
 from fairanchor.tables._read import TableSource, as_integers
 from fairanchor.tables._roles import MissingPolicy, Roles, choose_columns
+
+POLICY = MissingPolicy.of(["error"])
 
 
 def learned(columns, **options):
@@ -85,14 +87,12 @@ def test_the_transformer_gives_the_same_bits_for_new_rows(people, impute):
 @pytest.mark.parametrize("cuts", [[250], [1, 2, 499], [100, 200, 300]])
 def test_a_table_in_parts_is_learned_like_the_whole(people, cuts):
     names, edges = people.column_names, [0, *cuts, 500]
-    pieces = [
-        values_of(people.slice(a, b - a), names, impute=False)
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    pieces = [people.slice(a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
     whole, X = learned(people)
     # Where the pieces of one chunk end does not matter at all.
-    assert Preprocessing.of_statistics([statistics_of(pieces, names)], names, ["sex"]) == whole
-    chunks = [statistics_of([piece], names) for piece in pieces]
+    statistics = statistics_of(pieces, names, impute=False)
+    assert Preprocessing.of_statistics([statistics], names, ["sex"]) == whole
+    chunks = [statistics_of([piece], names, impute=False) for piece in pieces]
     merged = Preprocessing.of_statistics(chunks, names, ["sex"])
     np.testing.assert_allclose(merged.rows_of(people), X, rtol=1e-8, atol=1e-9)
     assert merged.feature_names == whole.feature_names
@@ -106,7 +106,7 @@ def test_any_name_of_a_column_is_possible_in_a_transformer():
 
 def test_a_new_row_that_is_too_far_away_is_an_error():
     preprocessing, _ = learned({"a": [1e-100, 2e-100]})
-    with pytest.raises(ValueError, match=r"'a' has the value 1e\+300 in row 1, .*too far from"):
+    with pytest.raises(ValueError, match="'a' has values too far from the mean"):
         preprocessing.rows_of(pa.table({"a": [1e-100, 1e300]}))
 
 
@@ -251,7 +251,7 @@ def test_missing_groups_are_an_error_or_a_group_of_their_own():
 def test_missing_values_of_a_categorical_column_are_not_another_group():
     categorical = pa.chunked_array([pa.array(["a", "b", None]).dictionary_encode()])
     source = source_of(g=categorical, x=[1.0, 2.0, 3.0])
-    loaded = load_for_fit(source, Roles(("g",), ("x",)), MissingPolicy(groups="own_group"))
+    loaded = load(source, Roles(("g",), ("x",)), MissingPolicy.of(["own-group"]))
     assert loaded.sensitive_features().tolist() == ["a", "b", None]
     assert loaded.sensitive_features(missing="?").tolist() == ["a", "b", "?"]
 
@@ -264,7 +264,7 @@ def test_many_groups_warn_and_too_many_are_an_error():
     ]:
         groups = groups_of(pa.table({"g": np.arange(n_groups)}), ["g"], "error")
         with outcome:
-            check_number_of_groups(groups, n_groups, ["g"])
+            check_number_of_groups(groups, ["g"])
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_group_is_known_by_its_spelling(known, new):
     preprocessing, _ = learned({"x": [1.0, 2.0]})
     source = source_of(x=[1.0], sex=[new])
     roles = roles_for_predict(source, preprocessing)
-    loaded = load_for_predict(source, preprocessing, [known, "else"], MissingPolicy(), roles=roles)
+    loaded = load(source, roles, POLICY, preprocessing=preprocessing, known=[known, "else"])
     assert loaded.sensitive_features().tolist() == [known]
     assert type(loaded.sensitive_features()[0]) is type(known)
     assert spelling((known, None)) == spelling((new, None))
@@ -294,7 +294,7 @@ def test_rows_are_dropped_only_where_no_other_choice_applies():
     for choices, expected in kept.items():
         assert MissingPolicy.of(choices).complete_rows(table, roles).tolist() == expected
     assert MissingPolicy.of(["error"]).complete_rows(table, roles) is None
-    with pytest.raises(ValueError, match="contradict"):
+    with pytest.raises(click.UsageError, match="contradict"):
         MissingPolicy.of(["error", "impute"])
 
 
@@ -308,7 +308,7 @@ def test_a_list_is_no_id():
     source = source_of(id=[[1], [2]], x=[1.0, 2.0], sex=["f", "m"])
     roles = choose_columns(source, sensitive=["sex"], id_column="id")
     with pytest.raises(ValueError, match="column 'id' has values of type list<"):
-        load_for_fit(source, roles, MissingPolicy())
+        load(source, roles, POLICY)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fairanchor import __version__
-from fairanchor.cli._terminal import errors_as_one_line, output_for_results_only
+from fairanchor.cli._terminal import errors_as_one_line
 
 COMMANDS = {
     "fit": "fairanchor.cli._fit",
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
         if hasattr(sys.stdout, "reconfigure"):
             # Letters that the terminal's encoding does not have are shown by their numbers.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with errors_as_one_line(), output_for_results_only():
+        with errors_as_one_line():
             return super().invoke(ctx)
 
 

@@ -1,34 +1,17 @@
 """``fairanchor audit``: how fair are given clusters, whoever made them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from fairanchor.cli._common import (
-    PATH,
-    Options,
-    Run,
-    Share,
-    attribute_lines,
-    check_outputs,
-    command_line,
-    composition_entries,
-    composition_lines,
-    exit_with,
-    file_checksums,
-    measures_line,
-    print_json,
-    print_result,
-    shared,
-    show_name,
-    show_source,
-)
+from fairanchor.cli import _common as common
+from fairanchor.cli._common import PATH, SHARE, Options, shared, show_name
 from fairanchor.cli._predict import load_with_model
-from fairanchor.cli._targets import check_targets_options, targets_of_file
-from fairanchor.tables._wording import RequestError, counted, quoted
+from fairanchor.cli._targets import targets_of_file
+from fairanchor.cli._terminal import Run, exit_with, print_json, print_result
+from fairanchor.tables._wording import counted, quoted
 
-# Options that are about labels, which a batch has none of.
+# Options that are about labels, which a batch has none of, and the other way round.
 OF_LABELS = {"data": "--data", "id_column": "--id", "targets": "--targets", "report": "--report",
              "tolerance": "--tolerance", "sensitive": "--sensitive"}  # fmt: skip
 OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unseen": "--max-unseen"}
@@ -51,7 +34,7 @@ OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unsee
     "--data",
     type=PATH,
     help="Table with the sensitive columns, if LABELS has none. Rows are matched by --id, or by "
-    "position; columns that both files have must then agree.",
+    "position; columns that both have must then agree.",
 )
 @click.option("--id", "id_column", metavar="COLUMN", help="Identifies a row in LABELS and --data.")
 @click.option(
@@ -64,9 +47,8 @@ OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unsee
     "--missing",
     multiple=True,
     default=["error"],
-    type=click.Choice(["error", "own-group", "drop-rows"]),
-    help="Missing sensitive values: error (default); own-group: they are a group; drop-rows: "
-    "they belong to no group, and count against the verdict.",
+    type=click.Choice(["error", "own-group"]),
+    help="Missing sensitive values: error (default); own-group: they are a group.",
 )
 @click.option("--favourable", multiple=True, metavar="CLUSTERS",
               help="Clusters that are an advantage, separated by commas: their selection rates are "
@@ -74,24 +56,21 @@ OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unsee
 @click.option("--group-errors", type=click.IntRange(min=0), metavar="N",
               help="Also compute the worst relative balance if the groups of up to N rows are "
               "recorded wrongly. 1, 5 and 10 % of the rows are always computed.")  # fmt: skip
-@click.option(
-    "--min-relative-balance",
-    type=Share(),
-    help="End with exit code 3 if the relative balance is smaller.",
-)
-@click.option("--min-impact-ratio", type=Share(),
+@click.option("--min-relative-balance", type=SHARE,
+              help="End with exit code 3 if the relative balance is smaller.")  # fmt: skip
+@click.option("--min-impact-ratio", type=SHARE,
               help="End with exit code 3 if an impact ratio is smaller.")  # fmt: skip
-@click.option("--min-p-value", type=Share(),
+@click.option("--min-p-value", type=SHARE,
               help="Batches: end with exit code 3 if the smallest p-value is smaller.")  # fmt: skip
-@click.option("--max-far", type=Share(),
+@click.option("--max-far", type=SHARE,
               help="Batches: end with exit code 3 if a larger share of the rows is far from all "
               "centres.")  # fmt: skip
-@click.option("--max-unseen", type=Share(),
+@click.option("--max-unseen", type=SHARE,
               help="Batches: end with exit code 3 if a larger share of the rows belongs to groups "
               "that the model does not know.")  # fmt: skip
 @click.option(
     "--tolerance",
-    type=Share(),
+    type=SHARE,
     help="Bounds to check: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
     "tolerance) times its share of all rows.",
 )
@@ -101,8 +80,9 @@ def audit(labels: str, **options: Any) -> None:
 
     Balance is the smallest group over the largest in the worst cluster; relative balance compares
     each group's share of a cluster with its share of all rows (1 is proportional); MNCE is the
-    worst cluster's entropy over that of all rows. Rows without a cluster or a group count against
-    the verdict and the relative balance.
+    worst cluster's entropy over that of all rows. Rows without a cluster count against the verdict
+    and the relative balance. LABELS and --data may be directories of Parquet or Arrow files, such
+    as the labels of 'fairanchor fit'.
 
     Selection rates are the shares of each group that are in a cluster, with the ratio to the
     highest rate, a p-value and intervals. The breakdown number is the least number of wrongly
@@ -117,74 +97,63 @@ def audit(labels: str, **options: Any) -> None:
     and unknown groups are counted: fairanchor audit --model people.npz batch.csv --max-far 0.01
     """
     run = Run(options["quiet"])
-    _check_kind(options)
-    if options["model"] is not None:
-        _audit_rows(run, labels, options)
-        return
+    is_batch = options["model"] is not None
+    for name, option in (OF_LABELS if is_batch else OF_BATCHES).items():
+        if options[name] not in (None, ()):
+            with_model = "labels, and --model audits a batch of rows" if is_batch else "--model"
+            raise click.UsageError(f"{option} is for {with_model}.")
+    of_input = _of_batch if is_batch else _of_labels
+    summary, lines, problems = of_input(run, labels, options)
+    # The table is the result, unless --json replaces it.
+    if options["as_json"]:
+        run.say(*lines)
+        print_json(summary | {"warnings": run.warnings})
+    else:
+        print_result(*lines)
+    exit_with(problems)
+
+
+def _of_labels(
+    run: Run, labels: str, options: Options
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Summary, lines to print, and problems of given clusters; writes the report."""
+    from fairanchor.report import write_report
+
     if not options["sensitive"]:
         raise click.UsageError("Missing option '--sensitive': name the columns with the groups.")
-    check_targets_options(options)
-    check_outputs(options, "report", inputs=[labels, options["data"], options["targets"]])
     if options["id_column"] is not None and options["data"] is None:
         raise click.UsageError(
             "--id matches rows of LABELS with rows of --data: give --data as well."
         )
     if labels == options["data"] == "-":
         raise click.UsageError("LABELS and --data cannot both be standard input.")
-    with run.step("read", f"Reading {show_source(labels)}"):
-        rows = _load(labels, options, run)
-    report = _report(labels, rows, options, run)
-    summary = _summary(labels, rows, report, run)
-    lines = _lines(summary, rows, report)
-    # The table is the result, unless --json replaces it.
-    if options["as_json"]:
-        run.say(*lines)
-    else:
-        print_result(*lines)
+    inputs = {"labels": labels, "data": options["data"], "targets": options["targets"]}
+    common.check_outputs(options, options["report"], inputs=list(inputs.values()))
+    with run.step("read", f"Reading {common.show_source(labels)}"):
+        report = _load(labels, options, run)
+    report.warnings = run.warnings
+    report.fingerprints = common.file_checksums(inputs) or report.fingerprints
+    summary = _summary(labels, report)
     if options["report"] is not None:
-        from fairanchor.report import write_report
-
         with run.step("report", f"Writing {options['report']}"):
             write_report(options["report"], report, force=options["force"])
         run.say(f"report: {options['report']}")
-    if options["as_json"]:
-        print_json(summary)
-    exit_with(_problems(summary, rows, options))
+    missed = summary.get("worst_violation", 0.0)
+    problems = [f"The constraint is missed by {missed:,.1f} rows."] if missed >= 1.0 else []
+    at_least = {
+        "min_relative_balance": "relative_balance_all_rows",
+        "min_impact_ratio": "impact_ratio",
+    }
+    return summary, _lines(summary, report), problems + _crossed(summary, options, at_least, {})
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows with a cluster and a group, and how many rows lack one of them.
-
-    ``unassigned`` has the rows of each group without a cluster, ``ungrouped`` those of each cluster
-    without a group, ``neither`` the number of rows without both.
-    """
-
-    clusters: list[Any]
-    groups: list[Any]
-    cluster_codes: Any
-    group_codes: Any
-    columns: list[str]
-    unassigned: Any
-    ungrouped: Any
-    neither: int
-
-    @property
-    def n_without(self) -> int:
-        return int(self.unassigned.sum() + self.ungrouped.sum()) + self.neither
-
-    @property
-    def counts(self) -> Any:
-        from fairanchor.groups._groups import count_cells
-
-        shape = len(self.clusters), len(self.groups)
-        return count_cells(self.cluster_codes, self.group_codes, *shape)
-
-
-def _load(labels: str, options: Options, run: Run) -> _Rows:
+def _load(labels: str, options: Options, run: Run) -> Any:
+    """Everything that is known about the labels, as `RunSummary`."""
     import numpy as np
 
+    from fairanchor.audit._selection import rates_of_counts
     from fairanchor.groups._groups import encode_names
+    from fairanchor.report import RunSummary
     from fairanchor.tables._load import check_names, check_number_of_groups, groups_of
     from fairanchor.tables._read import open_table
     from fairanchor.tables._roles import MissingPolicy, is_missing, require_columns, split_names
@@ -195,39 +164,47 @@ def _load(labels: str, options: Options, run: Run) -> _Rows:
     holder, advice = source, " --data names a table that has the sensitive columns."
     if options["data"] is not None:
         holder, advice = open_table(options["data"], delimiter=options["delimiter"]), ""
-    sensitive = split_names(holder, options["sensitive"], advice)
-    table = _joined(source, holder, cluster, sensitive, options["id_column"], run)
+    columns = split_names(holder, options["sensitive"], advice)
+    if cluster in columns:
+        raise click.UsageError(f"The column {quoted(cluster)} cannot be both cluster and group.")
+    table = _joined(source, holder, cluster, columns, options["id_column"], run)
     check_names(table.column(cluster), cluster)
-    has_cluster = ~is_missing(table.column(cluster))
-    has_group = np.ones(len(table), dtype=bool)
-    policy = MissingPolicy.of(options["missing"])
-    if policy.groups == "drop":
-        for name in sensitive:
-            has_group &= ~is_missing(table.column(name))
-    if not (has_cluster & has_group).any():
-        raise ValueError(f"No row of {source.title} has both a cluster and a group.")
-    codes, clusters = encode_names(table.filter(has_cluster).select([cluster]))
-    # Groups that have no row in any cluster are groups all the same.
-    groups = groups_of(table.filter(has_group), sensitive, policy.missing_groups)
-    check_number_of_groups(groups, int(has_group.sum()), sensitive)
+    kept = ~is_missing(table.column(cluster))
+    if not kept.any():
+        raise ValueError(f"No row of {source.title} has a cluster.")
+    codes, clusters = encode_names(table.filter(kept).select([cluster]))
     if len(clusters) > max(20, len(table) // 2):
         raise ValueError(
             f"The column {quoted(cluster)} has {len(clusters):,} different values in "
             f"{counted(len(table), 'row')}: it seems not to name clusters. --cluster names another "
             "column."
         )
+    # Groups that have no row in any cluster are groups all the same.
+    groups = groups_of(table, columns, MissingPolicy.of(options["missing"]).groups)
+    check_number_of_groups(groups, columns)
     group_codes = np.argsort(groups.public_order)[groups.codes]
-    both_c, both_g = has_group[has_cluster], has_cluster[has_group]
-    return _Rows(
-        list(clusters),
-        groups.public_names.tolist(),
-        codes[both_c],
-        group_codes[both_g],
-        sensitive,
-        np.bincount(group_codes[~both_g], minlength=groups.n_groups),
-        np.bincount(codes[~both_c], minlength=len(clusters)),
-        int(np.count_nonzero(~has_cluster & ~has_group)),
+    unassigned = np.bincount(group_codes[~kept], minlength=groups.n_groups)
+    favourable = _favourable(clusters, options["favourable"])
+    report = RunSummary(
+        title=f"Clusters of {common.show_source(labels)}",
+        labels=codes,
+        group_codes=group_codes[kept],
+        group_names=groups.public_names.tolist(),
+        cluster_names=clusters,
+        columns=columns,
+        unassigned=None if kept.all() else unassigned,
+        favourable=favourable is not None,
+        n_errors=options["group_errors"],
+        n_rows_left_out=int(unassigned.sum()),
+        left_out_reason="without a cluster",
+        command=common.command_line(),
     )
+    names = report.group_names
+    report.selection = rates_of_counts(
+        report.counts, unassigned, names, clusters, columns, favourable
+    )
+    _state_constraint(report, options)
+    return report
 
 
 def _joined(
@@ -242,8 +219,6 @@ def _joined(
     from fairanchor.tables._load import ROW_NUMBER
     from fairanchor.tables._roles import require_columns
 
-    if cluster in sensitive:
-        raise RequestError(f"The column {quoted(cluster)} cannot be both cluster and group.")
     if holder is source:
         return source.read([cluster, *sensitive], names=[cluster, *sensitive])
     if id_column is not None:
@@ -257,9 +232,9 @@ def _joined(
     names = [name for name in source.columns if name in holder.columns and name != cluster]
     right = holder.read(list(dict.fromkeys([*names, *sensitive])), names=[*names, *sensitive])
     if ROW_NUMBER in source.columns and ROW_NUMBER not in holder.columns:
-        # The number of a row, which fit writes where there is no id.
+        # The number of a row in its file, which fit writes where there is no id.
         names.append(ROW_NUMBER)
-        right = right.append_column(ROW_NUMBER, [range(len(right))])
+        right = right.append_column(ROW_NUMBER, [holder.row_numbers(len(right))])
     left = source.read([*names, cluster], names=[*names, cluster])
     if len(left) != len(right):
         raise ValueError(
@@ -278,23 +253,32 @@ def _joined(
 
 def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
+    import numpy as np
+    import pyarrow.compute as pc
 
-    def value(text: str) -> Any:
-        try:  # 1 and 1.0 are the same number
-            return float(text)
-        except (TypeError, ValueError):
-            return text
-
-    pairs = zip(_text(left).to_pylist(), _text(right).to_pylist(), strict=True)
-    different = [(row, a, b) for row, (a, b) in enumerate(pairs) if a != b and value(a) != value(b)]
-    if different:
-        row, of_labels, of_data = different[0]
+    left, right = _comparable(left), _comparable(right)
+    if left.type != right.type:
+        left, right = _text(left), _text(right)
+    equal = pc.or_kleene(pc.equal(left, right), pc.and_(pc.is_null(left), pc.is_null(right)))
+    different = np.flatnonzero(~pc.fill_null(equal, False).to_numpy())
+    if len(different):
+        row = int(different[0])
+        first = f"{quoted(left[row].as_py())} and {quoted(right[row].as_py())}"
         raise ValueError(
             f"The column {quoted(name)} differs in {counted(len(different), 'row')} between "
-            f"{source.title} and {holder.title}, first in row {row}: {quoted(of_labels)} and "
-            f"{quoted(of_data)}. Rows cannot be matched by position; --id names a column that "
-            "identifies them in both files."
+            f"{source.title} and {holder.title}, first in row {row}: {first}. Rows cannot be "
+            "matched by position; --id names a column that identifies them in both files."
         )
+
+
+def _comparable(column: Any) -> Any:
+    """Values as numbers if they all are: 1 and 1.0 are the same."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _text(column)
 
 
 def _text(column: Any) -> Any:
@@ -320,146 +304,103 @@ def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:
                 f"{title} has {counts.max()} rows with the id {quoted(repeated)}: ids must be "
                 "unique to match labels."
             )
-    unknown = pc.is_null(pc.index_in(labelled, value_set=present))
-    n_unknown = pc.sum(unknown).as_py()
-    if n_unknown:
-        first = labelled[pc.index(unknown, True).as_py()].as_py()
+    unknown = labelled.filter(pc.is_null(pc.index_in(labelled, value_set=present)))
+    if len(unknown):
         raise ValueError(
-            f"{holder.title} lacks {counted(n_unknown, 'id')} of the labels, the first is "
-            f"{quoted(first)}."
+            f"{holder.title} lacks {counted(len(unknown), 'id')} of the labels, the first is "
+            f"{quoted(unknown[0].as_py())}."
         )
     return pc.index_in(present, value_set=labelled)
 
 
-def _constraint(rows: _Rows, options: Options) -> tuple[list[Any] | None, Any]:
-    """The constraint that the options state, one entry per attribute, and a sentence about it."""
-    separate = options["attributes"] == "separate"
-    if options["tolerance"] is None and options["targets"] is None and not separate:
-        return None, None
+def _state_constraint(report: Any, options: Options) -> None:
+    """Let a report judge by the constraint that the options state."""
     from fairanchor.metrics import n_clusters_of
     from fairanchor.report._constraints import checks_of_counts, describe_constraint
 
+    clusters, columns = report.cluster_names, report.columns
+    separate = columns if options["attributes"] == "separate" else None
+    if options["tolerance"] is None and options["targets"] is None and not separate:
+        return
     tolerance = options["tolerance"] or 0.0
     targets: Any = tolerance
     fairness: Any = "population"
     if options["targets"] is not None:
-        shape = len(rows.clusters), len(rows.cluster_codes)
-        targets = fairness = targets_of_file(options, rows.columns, rows.groups, *shape)
+        shape = len(clusters), len(report.labels)
+        targets = fairness = targets_of_file(options, columns, report.group_names, *shape)
         by_number = any(n_clusters_of(part) is not None for part in targets)
-        if by_number and rows.clusters != list(range(len(rows.clusters))):
+        if by_number and list(clusters) != list(range(len(clusters))):
             raise ValueError(
-                f"The targets number clusters 0..{len(rows.clusters) - 1}, but the clusters of the "
-                f"labels are {', '.join(map(str, rows.clusters[:20]))}."
+                f"The targets number clusters 0..{len(clusters) - 1}, but the clusters of the "
+                f"labels are {', '.join(map(str, clusters[:20]))}."
             )
-    columns = rows.columns if separate else None
-    constraint = checks_of_counts(
-        rows.counts, rows.groups, targets, columns, unassigned=rows.unassigned
+    report.checks = checks_of_counts(
+        report.counts, report.group_names, targets, separate, unassigned=report.unassigned
     )
-    return constraint, describe_constraint(fairness, tolerance, columns or ())
+    report.constraint = describe_constraint(fairness, tolerance, separate or ())
 
 
-def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
-    """Everything that is known about the labels, as `RunSummary`."""
-    from fairanchor.report import RunSummary
-
-    constraint, request = _constraint(rows, options)
-    favourable = _favourable(rows, options["favourable"])
-    inputs = {"labels": labels, "data": options["data"], "targets": options["targets"]}
-    return RunSummary(
-        title=f"Clusters of {show_source(labels)}",
-        labels=rows.cluster_codes,
-        group_codes=rows.group_codes,
-        group_names=rows.groups,
-        cluster_names=rows.clusters,
-        columns=rows.columns,
-        counts=rows.counts,
-        unassigned=rows.unassigned if rows.n_without else None,
-        ungrouped=rows.ungrouped if rows.n_without else None,
-        checks=constraint,
-        constraint=request,
-        selection=_selection(rows, favourable),
-        favourable=favourable is not None,
-        n_errors=options["group_errors"],
-        n_rows_left_out=rows.n_without,
-        left_out_reason="without a cluster or a group",
-        warnings=run.warnings,
-        command=command_line(),
-        fingerprints=file_checksums(inputs),
-    )
-
-
-def _selection(rows: _Rows, favourable: list[Any] | None) -> Any:
-    """Selection rates; rows without a group are a group without a name."""
-    import numpy as np
-
-    from fairanchor.audit._selection import rates_of_counts
-
-    counts, without, groups = rows.counts, rows.unassigned, rows.groups
-    if rows.ungrouped.any() or rows.neither:
-        unknown = (None,) * len(rows.columns) if len(rows.columns) > 1 else None
-        counts = np.column_stack([counts, rows.ungrouped])
-        without, groups = np.append(without, rows.neither), [*groups, unknown]
-    return rates_of_counts(counts, without, groups, rows.clusters, rows.columns, favourable)
-
-
-def _favourable(rows: _Rows, items: tuple[str, ...]) -> list[Any] | None:
+def _favourable(clusters: list[Any], items: tuple[str, ...]) -> list[Any] | None:
     """Clusters that ``--favourable`` names: text has no types."""
     from fairanchor.tables._load import spelling
 
     if not items:
         return None
-    by_spelling = {spelling(name): name for name in rows.clusters}
+    by_spelling = {spelling(name): name for name in clusters}
     wanted = [
         part.strip()
         for item in items
         for part in ([item] if item in by_spelling else item.split(","))
-        if part.strip()
     ]
     unknown = [name for name in wanted if name not in by_spelling]
-    if unknown or not wanted:
+    if unknown:
         known = ", ".join(list(by_spelling)[:20])
         raise ValueError(
-            f"--favourable {','.join(items)}: {quoted(unknown[0] if unknown else '')} is not "
-            f"a cluster of the labels, which are {known}."
+            f"--favourable {','.join(items)}: {quoted(unknown[0])} is not a cluster of the labels, "
+            f"which are {known}."
         )
     return [by_spelling[name] for name in wanted]
 
 
-def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
+def _summary(labels: str, report: Any) -> dict[str, Any]:
     from fairanchor.audit._remarks import group_remarks
     from fairanchor.report._render import certificate_of
     from fairanchor.report._verdict import judge
 
-    counts, verdict = rows.counts, judge(report)
-    certificate = certificate_of(report)
-    totals = counts.sum(axis=0) + rows.unassigned
+    counts, certificate = report.counts.astype(int), certificate_of(report)
+    population = counts.sum(axis=0) + (0 if report.unassigned is None else report.unassigned)
+    composition = report.composition
+    l, r = composition.worst_cell
     summary = {
         "command": "audit",
         "input": labels,
-        "n_rows": len(rows.cluster_codes),
-        "n_rows_not_counted": rows.n_without,
-        "n_rows_without_cluster": int(rows.unassigned.sum()) + rows.neither,
-        "n_rows_without_group": int(rows.ungrouped.sum()) + rows.neither,
-        "clusters": rows.clusters,
-        **composition_entries(rows.groups, counts),
+        "n_rows": len(report.labels),
+        "n_rows_without_cluster": report.n_rows_left_out,
+        "clusters": report.cluster_names,
+        **common.composition_entries(report.group_names, counts),
         "relative_balance_all_rows": report.relative_balance,
-        "answer": verdict.answer,
-        "worst_cell": _worst_cell(report),
+        "answer": judge(report).answer,
+        # The cell farthest from proportional, by ratio.
+        "worst_cell": {
+            "cluster": report.cluster_names[l],
+            "group": report.group_names[r],
+            "rows": int(counts[l, r]),
+            "proportional_rows": float(composition.expected[l, r]),
+            "share_of_cluster": float(composition.shares[l, r]),
+            "share_of_all": float(composition.population[r]),
+        },
         "impact_ratio": report.selection.impact_ratio,
         "p_value": report.selection.p_value,
         "selection": report.selection.records,
         "breakdown_errors": certificate["breakdown"],
         "worst_relative_balance": certificate["stated"],
-        "remarks": group_remarks(rows.groups, totals),
-        "warnings": run.warnings,
+        "remarks": group_remarks(report.group_names, population),
     }
     if report.checks is not None:
-        missed = max(check.worst for check in report.checks)
-        # Rows without a group may be of any.
-        summary["worst_violation"] = missed + float(rows.ungrouped.max())
+        summary["worst_violation"] = max(check.worst for check in report.checks)
         if report.checks[0].attribute is not None:
             summary["attributes"] = {
-                str(check.attribute): composition_entries(
+                str(check.attribute): common.composition_entries(
                     check.groups, check.counts, worst_violation=check.worst
                 )
                 for check in report.checks
@@ -467,139 +408,92 @@ def _summary(labels: str, rows: _Rows, report: Any, run: Run) -> dict[str, Any]:
     return summary
 
 
-def _worst_cell(report: Any) -> dict[str, Any]:
-    """The cell farthest from proportional, by ratio."""
-    composition = report.composition
-    l, r = composition.worst_cell
-    return {
-        "cluster": report.cluster_names[l],
-        "group": report.group_names[r],
-        "rows": int(report.counts[l, r]),
-        "proportional_rows": float(composition.expected[l, r]),
-        "share_of_cluster": float(composition.shares[l, r]),
-        "share_of_all": float(composition.population[r]),
-    }
-
-
-def _lines(summary: dict[str, Any], rows: _Rows, report: Any) -> list[str]:
+def _lines(summary: dict[str, Any], report: Any) -> list[str]:
     import numpy as np
 
     from fairanchor.report._constraints import describe_violation
     from fairanchor.report._verdict import judge
 
-    cell, verdict = summary["worst_cell"], judge(report)
-    counts, clusters = rows.counts, rows.clusters
-    if rows.unassigned.any():
-        counts, clusters = np.vstack([counts, rows.unassigned]), [*clusters, "no cluster"]
-    lines = [
-        *composition_lines(counts, rows.groups, clusters),
-        "",
-        f"{verdict.question} {verdict.answer}. {verdict.sentence}",
-        *(verdict.details if rows.n_without else ()),
-        measures_line(summary),
-        f"farthest from proportional: group {show_name(cell['group'])} in cluster "
-        f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
-        f"{cell['share_of_all']:.2%} of all ({counted(cell['rows'], 'row')}, "
-        f"{cell['proportional_rows']:,.1f} are proportional)",
-        f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
-        f"highest), smallest p-value {summary['p_value']:.3g}",
-        _certificate_line(summary),
-        *_selection_lines(report),
-        *(f"note: {remark}" for remark in summary["remarks"]),
-    ]
-    if report.checks is not None:
-        lines += ["", report.constraint, *attribute_lines(summary.get("attributes"))]
-        lines.append(describe_violation(report.checks, rows.clusters))
-    return lines
-
-
-def _certificate_line(summary: dict[str, Any]) -> str:
+    verdict = judge(report)
+    counts, clusters = report.counts, report.cluster_names
+    if report.unassigned is not None:
+        counts, clusters = np.vstack([counts, report.unassigned]), [*clusters, "no cluster"]
     stated = ", ".join(
         f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
         for line in summary["worst_relative_balance"]
     )
     number = summary["breakdown_errors"]
-    fewest = "none" if number is None else f"{number:,}"
-    return (
+    lines = [
+        *common.composition_lines(counts, report.group_names, clusters),
+        "",
+        f"{verdict.question} {verdict.answer}. {verdict.sentence}",
+        *(verdict.details if report.n_rows_left_out else ()),
+        common.measures_line(summary),
+        f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
+        f"highest), smallest p-value {summary['p_value']:.3g}",
         f"wrong records: relative balance at least {stated}; fewest that can push it below 0.8: "
-        f"{fewest}"
-    )
+        + ("none" if number is None else f"{number:,}"),
+        *_selection_lines(report),
+        *(f"note: {remark}" for remark in summary["remarks"]),
+    ]
+    if report.checks is not None:
+        lines += ["", report.constraint, *common.attribute_lines(summary.get("attributes"))]
+        lines.append(describe_violation(report.checks, report.cluster_names))
+    return lines
 
 
 def _selection_lines(report: Any) -> list[str]:
     """Selection rates of the clusters that are marked as favourable."""
     lines = []
     for table in report.selection.tables if report.favourable else ():
-        column = show_name(table.attribute)
         clusters = ", ".join(show_name(name) for name in table.clusters)
         lines += [
             "",
-            f"{column}: in cluster {clusters} (p-value {table.p_value:.3g}, {table.test})",
+            f"{show_name(table.attribute)}: in cluster {clusters} (p-value {table.p_value:.3g}, "
+            f"{table.test})",
         ]
         for record in table.records:
             low, high = record["rate_interval"]
             ratio = record["impact_ratio"]
-            flags = [
-                text
-                for text, applies in (
-                    ("below four fifths", record["below_four_fifths"]),
-                    ("less than 2 % of the rows", record["small"]),
-                )
-                if applies
-            ]
             lines.append(
                 f"  {show_name(record['group'])}: {record['selected']:,} of {record['rows']:,}, "
                 f"{record['rate']:.2%} ({low:.2%} to {high:.2%})"
                 + ("" if ratio is None else f", impact ratio {ratio:.3f}")
-                + "".join(f", {flag}" for flag in flags)
+                + (", below four fifths" if record["below_four_fifths"] else "")
+                + (", less than 2 % of the rows" if record["small"] else "")
             )
     return lines
 
 
-def _problems(summary: dict[str, Any], rows: _Rows, options: Options) -> list[str]:
-    """Why the exit code is 3; nothing if it is not."""
+def _crossed(
+    summary: dict[str, Any], options: Options, at_least: dict[str, str], at_most: dict[str, str]
+) -> list[str]:
+    """Thresholds that are crossed, by option and entry of the summary."""
     problems = []
-    missed = summary.get("worst_violation", 0.0)
-    if missed >= 1.0:
-        problems.append(f"The constraint is missed by {missed:,.1f} rows.")
-    for key, option in (
-        ("relative_balance_all_rows", "min_relative_balance"),
-        ("impact_ratio", "min_impact_ratio"),
-    ):
-        if options[option] is not None and summary[key] < options[option]:
-            name = key.removesuffix("_all_rows").replace("_", " ")
-            without = ""
-            if rows.n_without and key != "impact_ratio":
-                without = f", {counted(rows.n_without, 'row')} without a cluster or a group counted"
-            problems.append(
-                f"The {name} {summary[key]:.4f}{without} is below --{option.replace('_', '-')} "
-                f"{options[option]:g}."
-            )
+    for name, key in (at_least | at_most).items():
+        value, threshold = summary[key], options[name]
+        if threshold is None or value is None:
+            continue
+        if value < threshold if name in at_least else value > threshold:
+            relation = "below" if name in at_least else "above"
+            what = key.removesuffix("_all_rows").replace("_", " ")
+            option = name.replace("_", "-")
+            problems.append(f"The {what} {value:.4g} is {relation} --{option} {threshold:g}.")
     return problems
 
 
 # Batches of rows without labels: does a saved model still describe them.
 
 
-def _check_kind(options: Options) -> None:
-    """Raise an error for options of labels with ``--model``, and of batches without it."""
-    is_batch = options["model"] is not None
-    for name, option in (OF_LABELS if is_batch else OF_BATCHES).items():
-        if options[name] not in (None, ()):
-            with_model = "labels, and --model audits a batch of rows" if is_batch else "--model"
-            raise click.UsageError(f"{option} is for {with_model}.")
-
-
-def _audit_rows(run: Run, source: str, options: Options) -> None:
-    """Compare the rows of a file with the model, print the result and end with code 0 or 3."""
+def _of_batch(
+    run: Run, source: str, options: Options
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Summary, lines to print, and problems of the rows of a file compared with the model."""
     from fairanchor.audit import audit_batch
     from fairanchor.audit._selection import rates_of_counts
     from fairanchor.metrics import breakdown_of_table
 
-    with run.step("read", f"Reading {show_source(source)}"):
-        known = options | {"unknown_groups": "error", "id_column": None, "jobs": -1}
-        estimator, loaded = load_with_model(options["model"], source, known)
-    run.say_dropped(loaded.n_dropped)
+    estimator, loaded = load_with_model(run, options["model"], source, options)
     with run.step("audit", f"Comparing {counted(len(loaded.X), 'row')} with the model"):
         groups = loaded.sensitive_features()
         audit = audit_batch(estimator, loaded.X, sensitive_features=groups)
@@ -620,7 +514,6 @@ def _audit_rows(run: Run, source: str, options: Options) -> None:
         "share_far": audit.share_far,
         "unseen_groups": {show_name(name): n for name, n in audit.unseen_groups.items()},
         "share_unseen": audit.share_unseen,
-        "warnings": run.warnings,
     }
     if audit.counts.sum():
         columns = estimator.preprocessing_.sensitive
@@ -629,52 +522,29 @@ def _audit_rows(run: Run, source: str, options: Options) -> None:
         rates = rates_of_counts(audit.counts, nothing, audit.groups, clusters, columns)
         summary["impact_ratio"] = rates.impact_ratio
         summary["breakdown_errors"] = breakdown_of_table(audit.counts)
-    lines = _batch_lines(audit)
-    if options["as_json"]:
-        run.say(*lines)
-        print_json(summary)
-    else:
-        print_result(*lines)
-    exit_with(_batch_problems(summary, options))
-
-
-def _batch_lines(audit: Any) -> list[str]:
     lines = [
         "Composition of the batch, each row labelled by itself, against that of the model:",
         f"{'cluster':>7}{'rows':>13}{'p-value':>10}  farthest group: share in the batch (model)",
     ]
-    for record in audit.records:
-        farthest = (
-            f"{show_name(record['group'])}: {record['share']:.2%} ({record['model_share']:.2%})"
-        )
-        lines.append(
-            f"{record['cluster']:>7}{record['rows']:>13,}{record['p_value']:>10.3g}  {farthest}"
-        )
-    far = counted(len(audit.far_rows), "row")
-    unseen = ", ".join(f"{show_name(name)} ({n:,})" for name, n in audit.unseen_groups.items())
-    return [
-        *lines,
+    lines += [
+        f"{record['cluster']:>7}{record['rows']:>13,}{record['p_value']:>10.3g}  "
+        f"{show_name(record['group'])}: {record['share']:.2%} ({record['model_share']:.2%})"
+        for record in audit.records
+    ]
+    unseen = ", ".join(f"{name} ({n:,})" for name, n in summary["unseen_groups"].items())
+    lines += [
         "",
-        f"far from every centre, more than 3 times the usual distance: {far} "
-        f"({audit.share_far:.2%})",
+        "far from every centre, more than 3 times the usual distance: "
+        f"{counted(len(audit.far_rows), 'row')} ({audit.share_far:.2%})",
         f"groups that the model does not know: {unseen or 'none'} ({audit.share_unseen:.2%} of the "
         "rows)",
         f"relative balance against the model {audit.relative_balance:.4f}, smallest p-value "
         f"{audit.p_value:.3g}",
     ]
-
-
-def _batch_problems(summary: dict[str, Any], options: Options) -> list[str]:
-    """Thresholds that are crossed; nothing if none is."""
-    at_least = {"min_relative_balance": "relative_balance", "min_p_value": "p_value"}
+    at_least = {
+        "min_relative_balance": "relative_balance",
+        "min_p_value": "p_value",
+        "min_impact_ratio": "impact_ratio",
+    }
     at_most = {"max_far": "share_far", "max_unseen": "share_unseen"}
-    problems = []
-    for option, key in (at_least | at_most).items():
-        value, threshold = summary[key], options[option]
-        if threshold is None:
-            continue
-        if value < threshold if option in at_least else value > threshold:
-            relation = "below" if option in at_least else "above"
-            name = option.replace("_", "-")
-            problems.append(f"{key} is {value:.4g}, {relation} --{name} {threshold:g}.")
-    return problems
+    return summary, lines, _crossed(summary, options, at_least, at_most)

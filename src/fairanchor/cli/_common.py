@@ -1,58 +1,34 @@
-"""Shared by the commands: options, checks of outputs, messages, and the text of a summary."""
+"""Shared by the commands: options, loading, checks of outputs, and the text of a summary."""
 
-import json
-import logging
-import math
 import os
 import shlex
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from fairanchor.cli._terminal import draws, printable, progress_line, with_options
 from fairanchor.tables._wording import counted
 
-NOT_CONVERGED = 3
 MOST_GROUPS_IN_A_TABLE = 8
 MOST_CLUSTERS_IN_A_TABLE = 40
 LONGEST_NAME = 40
 CLUSTERERS = ("fair_kmeans", "spfc", "vfc", "fmsc", "fairlets", "ffc", "bounded", "consensus")
+PAGES = (".html", ".htm")
 
 Options = dict[str, Any]
 PATH = click.Path(path_type=str, allow_dash=True)
 
 
-class Share(click.FloatRange):
-    """A number between 0 and 1, which NaN is not."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 1)
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number
+SHARE = click.FloatRange(0, 1)
 
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value in ("tab", "\\t"):
         return "\t"
-    if value is not None and (len(value) != 1 or not value.isascii() or value in '"\r\n\0'):
-        raise click.UsageError(
-            f"--delimiter {value!r}: expected one character of ASCII other than a quote and the "
-            "end of a line, or 'tab'."
-        )
+    if value is not None and not (len(value) == 1 and value.isascii()):
+        raise click.BadParameter("expected one ASCII character, or 'tab'.")
     return value
-
-
-def _all_cores(context: click.Context, parameter: click.Parameter, value: int | None) -> int:
-    return -1 if value is None else value
 
 
 MISSING = ("error", "own-group", "impute", "drop-rows")
@@ -66,7 +42,7 @@ SHARED = {
     "groups": click.option("--sensitive", multiple=True, metavar="COLUMNS",
                            help="Column, or columns separated by commas, whose combinations are "
                            "the groups. Not needed if only sizes are bounded."),
-    "min_size": click.option("--min-size", "--min-cluster-size", "min_cluster_size", metavar="N",
+    "min_size": click.option("--min-size", "min_cluster_size", metavar="N",
                              type=click.IntRange(min=1),
                              help="Smallest number of rows of a cluster."),
     "max_size": click.option("--max-size", metavar="N", type=click.IntRange(min=1),
@@ -84,7 +60,7 @@ SHARED = {
                                help="Several sensitive columns: their combinations are the groups, "
                                "or each column is constrained separately."),
     "targets": click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
-                            help="Shares, bounds and sizes, .csv or .json: columns named like the "
+                            help="Table of shares, bounds and sizes: columns named like the "
                             "sensitive ones, cluster, share, lower, upper, min_size, max_size; an "
                             "empty cluster means all."),
     "missing": click.option("--missing", multiple=True, default=["error"],
@@ -103,7 +79,8 @@ SHARED = {
     "seed": click.option("--seed", default=0, show_default=True,
                          type=click.IntRange(min=0, max=2**32 - 1),
                          help="Seed of all random numbers; the same seed gives the same result."),
-    "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N", callback=_all_cores,
+    "jobs": click.option("--jobs", type=click.IntRange(min=1), metavar="N",
+                         callback=lambda context, parameter, n: n or -1,
                          help="Threads, or workers of a Dask cluster that is started; by default "
                          "one per core."),
     "force": click.option("--force", is_flag=True, help="Replace existing files."),
@@ -122,62 +99,98 @@ def shared(*names: str) -> Callable[[Any], Any]:
     return decorate
 
 
-def load_table(source: str, options: Options) -> Any:
-    """Rows and groups for fitting, by the options of `fit` and `compare`."""
-    from fairanchor.tables._load import load_for_fit
+def load_for_fit(run: Any, source: str, options: Options) -> Any:
+    """Rows and groups of a table, by the options of `fit` and `compare`; reports what was read."""
+    from fairanchor.tables._load import load
     from fairanchor.tables._read import open_table
     from fairanchor.tables._roles import MissingPolicy, choose_columns
 
     policy = MissingPolicy.of(options["missing"])
-    table = open_table(source, delimiter=options["delimiter"])
-    names = ("sensitive", "features", "exclude", "id_column")
-    chosen = {name: options[name] for name in names}
-    roles = choose_columns(table, **chosen, optional=not options["sensitive"])
-    return load_for_fit(table, roles, policy)
+    with run.step("read", f"Reading {show_source(source)}"):
+        table = open_table(source, delimiter=options["delimiter"])
+        chosen = ("sensitive", "features", "exclude", "id_column")
+        roles = choose_columns(table, **{name: options[name] for name in chosen})
+        loaded = load(table, roles, policy)
+    groups, of_groups = loaded.groups, ""
+    if groups is not None:
+        shares = zip(groups.names[:6], groups.sizes / len(loaded.X), strict=False)
+        listed = ", ".join(f"{show_name(name)} {share:.1%}" for name, share in shares)
+        more = f" and {groups.n_groups - 6} more" if groups.n_groups > 6 else ""
+        of_groups = f", {counted(groups.n_groups, 'group')}: {listed}{more}"
+    run.say(
+        f"{show_source(source)}: {counted(loaded.n_rows, 'row')}{of_groups}",
+        f"Features: {loaded.preprocessing.describe()}.",
+    )
+    run.say_dropped(loaded.n_dropped)
+    return loaded
 
 
-def check_outputs(options: Options, *names: str, inputs: Sequence[str | None] = ()) -> None:
+def check_outputs(
+    options: Options, *files: str | None, table: str | None = None, inputs: Sequence[Any] = ()
+) -> None:
     """Raise an error before the work for what could not be written after it.
 
-    ``output`` may be ``-``, standard output; ``names`` are options with further output files.
-    Files that are read, ``inputs``, are never replaced.
+    ``table`` may be ``-``, standard output. Files that are read, ``inputs``, are never replaced.
     """
     from fairanchor._utils._files import check_output, is_device, json_beside
 
-    table = options.get("output")
-    files = [options[name] for name in names if options[name] is not None]
     if "-" in files:
         raise click.UsageError("Only labels can go to standard output (-): name a file.")
-    if table == "-" and options["as_json"]:
+    if table == "-" and options.get("as_json"):
         raise click.UsageError("--json and -o - would both write to standard output.")
     if table == "-" and sys.stdout is None:
         raise click.UsageError("Standard output is closed: name a file with -o.")
     outputs = [path for path in (table, *files) if path not in (None, "-")]
     report = options.get("report")
-    if report is not None and report.lower().endswith((".html", ".htm")):
-        outputs.append(str(json_beside(report)))
+    if report is not None:
+        if report.lower().endswith(PAGES):
+            outputs.append(str(json_beside(report)))
+        elif not is_device(report):
+            raise click.UsageError(f"The report {report}: expected a name that ends in .html.")
+        from fairanchor.report._render import import_libraries
+
+        import_libraries()
     # Files are compared by their real paths; a device takes any number of outputs.
+    read = [os.path.realpath(path) for path in inputs if path not in (None, "-")]
     targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
     for path in outputs:
         if targets.count(os.path.realpath(path)) > 1:
             raise click.UsageError(f"Two outputs would be written to {path}.")
-    for source in inputs:
-        if source not in (None, "-") and os.path.realpath(str(source)) in targets:
-            raise click.UsageError(f"{source} is an input: an output must have another name.")
-    for path in outputs:
+        if os.path.realpath(path) in read:
+            raise click.UsageError(f"{path} is an input: an output must have another name.")
         check_output(path, force=options["force"])
-    if report is not None:
-        check_report(report)
+    if table is not None:
+        from fairanchor.tables._write import check_format
+
+        check_format(table)
 
 
-def check_report(path: str) -> None:
-    """Raise an error for a report that is no HTML file, or that needs other libraries."""
-    from fairanchor._utils._files import is_device
-    from fairanchor.report._render import import_libraries
+def check_directory(directory: str, options: Options) -> None:
+    """Raise an error before the work for what a directory as INPUT does not take."""
+    from fairanchor.rows._label_files import check_folder
 
-    if not path.lower().endswith((".html", ".htm")) and not is_device(path):
-        raise click.UsageError(f"The report {path}: expected a name that ends in .html.")
-    import_libraries()
+    output = options["output"]
+    for_files = {"id_column": "--id", "delimiter": "--delimiter", "targets": "--targets"}
+    given = [option for name, option in for_files.items() if options.get(name) is not None]
+    given += ["--attributes separate"] if options.get("attributes") == "separate" else []
+    given += ["--missing drop-rows"] if "drop-rows" in options["missing"] else []
+    if given:
+        raise click.UsageError(f"{given[0]} is for a single file, and INPUT is a directory.")
+    if output == "-":
+        raise click.UsageError("Labels of a directory are a directory: name it with -o.")
+    names = {"output": "-o", "checkpoint": "--checkpoint", "model": "--model", "report": "--report"}
+    places = {names[key]: options[key] for key in names if options.get(key)}
+    places["INPUT"] = directory
+    for name, path in places.items():
+        for other, around in places.items():
+            real, outside = os.path.realpath(path), os.path.realpath(around)
+            if name != other and os.path.commonpath([real, outside]) == outside:
+                raise click.UsageError(
+                    f"{name} {path} is inside {other} {around}: inputs, outputs and checkpoints "
+                    "need separate directories."
+                )
+    if output is not None:
+        check_folder(output, force=options["force"])
 
 
 def command_line() -> str:
@@ -197,97 +210,6 @@ def file_checksums(paths: dict[str, str | None]) -> dict[str, str]:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         checksums[what] = f"{path}, {os.path.getsize(path):,} bytes, sha256 {digest}"
     return checksums
-
-
-class Run:
-    """Messages, warnings, progress and timings of one command."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-        self.timings: dict[str, float] = {}
-        self.warnings: list[str] = []
-
-    def say(self, *lines: str) -> None:
-        """Print lines on standard error."""
-        for line in () if self.quiet else lines:
-            click.echo(printable(line), err=True)
-
-    @contextmanager
-    def step(self, name: str, description: str, *, counts: bool = False) -> Iterator[Any]:
-        """Time a part of the work, show its progress, and repeat its warnings.
-
-        For work in passes over chunks it yields a function of the name of a pass, the number of its
-        chunks that are done, and of all. Without a terminal a pass is a line when it ends.
-        """
-        start = time.perf_counter()
-        with recorded_warnings() as messages:
-            try:
-                with messages_hidden() if self.quiet else nullcontext():
-                    if self.quiet:
-                        yield None
-                    elif draws(sys.stderr):
-                        with progress_line(description, counts=counts) as show:
-                            yield show
-                    else:
-                        yield self._say_pass
-            finally:
-                self.timings[name] = round(time.perf_counter() - start, 4)
-        self.warnings += messages
-
-    def _say_pass(self, title: str, done: int, total: int) -> None:
-        if done == total:
-            self.say(f"  pass: {title}")
-
-    def say_dropped(self, number: int) -> None:
-        """Report rows that get no cluster."""
-        if number:
-            self.say(
-                f"Left out: {counted(number, 'row')} with missing values; they get no cluster."
-            )
-
-
-@contextmanager
-def recorded_warnings(prefix: str = "") -> Iterator[list[str]]:
-    """A list that gets the warnings of a block at its end, each once; they are also printed."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        # Deprecations of libraries are not for users.
-        for category in (UserWarning, RuntimeWarning):
-            warnings.simplefilter("always", category)
-        try:
-            yield messages
-        finally:
-            messages += dict.fromkeys(with_options(str(warning.message)) for warning in caught)
-            for message in messages:
-                click.echo(f"Warning: {prefix}{printable(message)}", err=True)
-
-
-@contextmanager
-def messages_hidden() -> Iterator[None]:
-    """Let the library log nothing below a warning during a block."""
-    logger = logging.getLogger("fairanchor")
-    level = logger.level
-    logger.setLevel(max(level, logging.WARNING))
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def print_result(*lines: str) -> None:
-    """Lines on standard output: the result of the command."""
-    from fairanchor._utils._files import standard_output
-
-    with standard_output():
-        click.echo("\n".join(lines))
-
-
-def print_json(summary: dict[str, Any]) -> None:
-    """A summary on standard output."""
-    from fairanchor._utils._records import json_value
-
-    print_result(json.dumps(json_value(summary), indent=2, allow_nan=False))
 
 
 def show_source(path: str) -> str:
@@ -356,11 +278,3 @@ def attribute_lines(attributes: dict[str, Any] | None) -> list[str]:
     """The measures of each separate attribute as lines of text."""
     items = (attributes or {}).items()
     return [f"{show_name(name)} by itself: {measures_line(entry)}" for name, entry in items]
-
-
-def exit_with(problems: Sequence[str]) -> None:
-    """Print why a command that has done its work ends with exit code 3; nothing is success."""
-    for problem in problems:
-        click.echo(problem, err=True)
-    if problems:
-        click.get_current_context().exit(NOT_CONVERGED)

@@ -3,30 +3,20 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from fairanchor.cli._common import (
-    CLUSTERERS,
-    PATH,
-    Options,
+from fairanchor.cli import _common as common
+from fairanchor.cli._common import CLUSTERERS, PATH, SHARE, Options, shared, show_name
+from fairanchor.cli._terminal import (
     Run,
-    Share,
-    check_outputs,
     exit_with,
-    load_table,
-    measures_of,
+    libraries_to_standard_error,
     print_json,
     print_result,
-    recorded_warnings,
-    shared,
-    show_name,
-    show_source,
+    with_options,
 )
-from fairanchor.cli._terminal import with_options
-from fairanchor.tables._wording import counted
 
 FIGURES = (".png", ".svg", ".pdf")
 PLAIN, ALONE = "k-means", "fair k-means"
@@ -37,16 +27,8 @@ METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
 ROUNDING = 1e-12
 PATH_HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """Results of a comparison: for ``--json``, as text, as columns of a table, and as a figure."""
-
-    summary: dict[str, Any]
-    lines: list[str]
-    columns: dict[str, Any]
-    draw: Callable[[Any], Any] | None
-    problems: list[str]
+# Entries of the summary, lines to print, problems, and a function that draws the figure.
+Comparison = tuple[dict[str, Any], list[str], list[str], Callable[[Any], Any] | None]
 
 
 @click.command(
@@ -68,13 +50,11 @@ class Comparison:
     "--tolerance",
     "tolerances",
     multiple=True,
-    type=Share(),
+    type=SHARE,
     help="With --path: tolerance to compare; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
 )
 @shared("attributes", "missing", "delimiter")
 @click.option("--output", "-o", "figure", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
-@click.option("--table", type=PATH,
-              help="Results as a table, .csv, .tsv, .parquet or .arrow.")  # fmt: skip
 @shared("json", "seed", "jobs", "force", "quiet")
 def compare(source: str, **options: Any) -> None:
     """Cluster INPUT by plain k-means and by each fair method, and compare.
@@ -90,23 +70,13 @@ def compare(source: str, **options: Any) -> None:
     whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
     --attributes separate the bounds hold for each sensitive column by itself.
     """
-    _check_path_options(options)
-    run = Run(options["quiet"])
-    check_outputs(options, "figure", "table", inputs=[source])
-    _check_files(options)
-    with run.step("read", f"Reading {show_source(source)}"):
-        loaded = load_table(source, options)
-    run.say(
-        f"{show_source(source)}: {counted(len(loaded.X), 'row')}, "
-        f"{loaded.preprocessing.describe()}."
-    )
-    run.say_dropped(loaded.n_dropped)
+    figure, run = options["figure"], Run(options["quiet"])
+    _check_request(source, options)
+    loaded = common.load_for_fit(run, source, options)
     # Not all methods take missing values.
     groups = loaded.sensitive_features(options["attributes"], missing="(missing)")
-    if options["path"]:
-        result = _compare_path(run, loaded.X, groups, options)
-    else:
-        result = _compare_methods(run, loaded, groups, options)
+    of_kind = _compare_path if options["path"] else _compare_methods
+    summary, lines, problems, draw = of_kind(run, loaded, groups, options)
     if options["as_json"]:
         head = {
             "command": "compare",
@@ -118,16 +88,23 @@ def compare(source: str, **options: Any) -> None:
             "group_sizes": loaded.groups.to_public(loaded.groups.sizes),
             "seed": options["seed"],
         }
-        print_json(head | result.summary | {"warnings": run.warnings})
+        print_json(head | summary | {"warnings": run.warnings})
     else:
-        print_result(*result.lines)
-    # After the lines, so that the results are printed even if a file cannot be written.
-    _write_files(run, result, options)
-    exit_with(result.problems)
+        print_result(*lines)
+    # After the lines, so that the results are printed even if the file cannot be written.
+    if figure is not None and draw is None:
+        run.say(f"No method succeeded: there is no figure {figure}.")
+    elif figure is not None:
+        with run.step("draw", f"Drawing {figure}"):
+            _save_figure(draw, figure, options["force"])
+        run.say(f"figure: {figure}")
+    exit_with(problems)
 
 
-def _check_path_options(options: Options) -> None:
-    """Raise an error for options that contradict ``--path``, naming both."""
+def _check_request(source: str, options: Options) -> None:
+    """Raise an error before the work for contradictions, and for what could not be drawn."""
+    figure = options["figure"]
+    common.check_outputs(options, figure, inputs=[source])
     if options["path"] and options["methods"]:
         raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
     if options["tolerances"] and not options["path"]:
@@ -137,39 +114,12 @@ def _check_path_options(options: Options) -> None:
             "--attributes separate needs --path: methods are compared by the combinations of all "
             "sensitive columns."
         )
-
-
-def _check_files(options: Options) -> None:
-    """Raise an error before the work for what could not be drawn or written after it."""
-    from fairanchor.tables._write import check_format
-
-    if options["table"] is not None:
-        check_format(options["table"])
-    if options["figure"] is not None:
-        if not options["figure"].lower().endswith(FIGURES):
-            expected = ", ".join(FIGURES)
-            raise click.UsageError(f"-o {options['figure']}: expected a figure, {expected}.")
+    if figure is not None:
+        if not figure.lower().endswith(FIGURES):
+            raise click.UsageError(f"-o {figure}: expected a figure, {', '.join(FIGURES)}.")
         from fairanchor.plotting._style import import_matplotlib
 
         import_matplotlib()
-
-
-def _write_files(run: Run, result: Comparison, options: Options) -> None:
-    table, figure, force = options["table"], options["figure"], options["force"]
-    if table is not None:
-        import pyarrow as pa
-
-        from fairanchor.tables import write_table
-
-        with run.step("write", f"Writing {table}"):
-            write_table(pa.table(result.columns), table, force=force)
-        run.say(f"table: {table}")
-    if figure is not None and result.draw is None:
-        run.say(f"No method succeeded: there is no figure {figure}.")
-    elif figure is not None:
-        with run.step("draw", f"Drawing {figure}"):
-            _save_figure(result.draw, figure, force)
-        run.say(f"figure: {figure}")
 
 
 def _save_figure(draw: Any, output: str, force: bool) -> None:
@@ -193,114 +143,87 @@ def _save_figure(draw: Any, output: str, force: bool) -> None:
 
 
 def _compare_methods(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
+    from fairanchor.datasets import make_zafar
+
     methods = tuple(dict.fromkeys(options["methods"] or METHODS))
-    with run.step("prepare", "Loading compiled kernels"):
-        _warm_up(methods)
+    # Compiled code is loaded at its first use, which is no part of any method's time.
+    small = make_zafar(400, variant="original", random_state=0)
     records = []
+    with run.step("prepare", "Loading compiled kernels"):
+        for method in methods:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about these few rows
+                few = options | {"n_clusters": 2, "jobs": 1}
+                _fitted(method, small.data, small.sensitive_features, few)
     for number, method in enumerate(methods, start=1):
-        with run.step(method, f"{method} ({number} of {len(methods)})"):
+        before, title = len(run.warnings), f"{method} ({number} of {len(methods)})"
+        with run.step(method, title, prefix=f"{method}: "), libraries_to_standard_error():
             records.append(_measured(method, loaded, groups, options))
-        run.warnings += [f"{method}: {message}" for message in records[-1]["warnings"]]
+        messages = run.warnings[before:]
+        records[-1]["warnings"] = [text.removeprefix(f"{method}: ") for text in messages]
     plain = next((r["cost"] for r in records if r["method"] == PLAIN and "cost" in r), None)
     for record in records:
         if plain and "cost" in record:
             record["relative_cost"] = record["cost"] / plain
-    names = dict.fromkeys(name for record in records for name in record)
-    columns: dict[str, list[Any]] = {name: [r.get(name) for r in records] for name in names}
-    columns["warnings"] = ["; ".join(messages) for messages in columns["warnings"]]
     drawn = [record for record in records if "error" not in record]
     remarks = {record["method"]: _remark(record) for record in records}
-    return Comparison(
-        summary={"methods": records},
-        lines=_lines(records),
-        columns=columns,
-        draw=(lambda ax: _draw(drawn, ax)) if drawn else None,
-        problems=[f"{method}: {remark}" for method, remark in remarks.items() if remark],
-    )
+    problems = [f"{method}: {remark}" for method, remark in remarks.items() if remark]
+    draw = (lambda ax: _draw(drawn, ax)) if drawn else None
+    return {"methods": records}, _lines(records), problems, draw
 
 
-def _warm_up(methods: tuple[str, ...]) -> None:
-    """Load compiled code, which happens at its first use and is no part of any method's time."""
-    from fairanchor.datasets import make_zafar
-
-    data = make_zafar(400, variant="original", random_state=0)
-    options = {"n_clusters": 2, "seed": 0, "jobs": 1}
-    with warnings.catch_warnings():
-        # Warnings about these few rows are not about the user's.
-        warnings.simplefilter("ignore")
-        for method in methods:
-            _fitted(_estimator(method, options), data.data, data.sensitive_features)
-
-
-def _measured(method: str, loaded: Any, groups: Any, options: Options) -> dict[str, Any]:
-    """One row of the comparison; a method that fails has its reason in place of results."""
-    from threadpoolctl import threadpool_limits
-
-    estimator = _estimator(method, options)
-    jobs = options["jobs"]
-    # For libraries without ``n_jobs``, scikit-learn's k-means among them.
-    limits = threadpool_limits(None if jobs == -1 else jobs)
-    with recorded_warnings(f"{method}: ") as messages, limits:
-        start = time.perf_counter()
-        try:
-            _fitted(estimator, loaded.X, groups)
-        except (ValueError, RuntimeError, MemoryError) as error:
-            reason = with_options(str(error)) or type(error).__name__
-            return {"method": method, "error": reason, "warnings": messages}
-        seconds = time.perf_counter() - start
-    return {
-        "method": method,
-        **_results(estimator, loaded, options["n_clusters"]),
-        "converged": _converged(estimator),
-        "seconds": round(seconds, 4),
-        "warnings": messages,
-    }
-
-
-def _estimator(method: str, options: Options) -> Any:
+def _fitted(method: str, X: Any, groups: Any, options: Options) -> Any:
+    """The estimator of a method, fitted."""
     from sklearn.cluster import KMeans
 
     from fairanchor import AnchorFairClustering, FairKMeans
 
     n_clusters, seed, jobs = options["n_clusters"], options["seed"], options["jobs"]
     if method == PLAIN:
-        return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed)
-    if method == ALONE:
-        return FairKMeans(n_clusters, random_state=seed, n_jobs=jobs)
-    clusterer = method.removeprefix("anchors+")
-    return AnchorFairClustering(n_clusters, clusterer=clusterer, random_state=seed, n_jobs=jobs)
+        return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed).fit(X)
+    estimator: Any = FairKMeans(n_clusters, random_state=seed, n_jobs=jobs)
+    if method != ALONE:
+        clusterer = method.removeprefix("anchors+")
+        estimator = AnchorFairClustering(
+            n_clusters, clusterer=clusterer, random_state=seed, n_jobs=jobs
+        )
+    return estimator.fit(X, sensitive_features=groups)
 
 
-def _fitted(estimator: Any, X: Any, groups: Any) -> Any:
-    from sklearn.cluster import KMeans
-
-    plain = isinstance(estimator, KMeans)
-    return estimator.fit(X) if plain else estimator.fit(X, sensitive_features=groups)
-
-
-def _results(estimator: Any, loaded: Any, n_clusters: int) -> dict[str, Any]:
+def _measured(method: str, loaded: Any, groups: Any, options: Options) -> dict[str, Any]:
+    """One row of the comparison; a method that fails has its reason in place of results."""
     import numpy as np
+    from threadpoolctl import threadpool_limits
 
     from fairanchor.groups._groups import count_cells
     from fairanchor.metrics import clustering_cost
 
-    groups = loaded.groups
-    counts = count_cells(estimator.labels_, groups.codes, n_clusters, groups.n_groups)
+    # For libraries without ``n_jobs``, scikit-learn's k-means among them.
+    with threadpool_limits(None if options["jobs"] == -1 else options["jobs"]):
+        start = time.perf_counter()
+        try:
+            estimator = _fitted(method, loaded.X, groups, options)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            return {"method": method, "error": with_options(str(error)) or type(error).__name__}
+        seconds = time.perf_counter() - start
+    codes, n_groups = loaded.groups.codes, loaded.groups.n_groups
+    counts = count_cells(estimator.labels_, codes, options["n_clusters"], n_groups)
     proportional = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     # From exact proportions, and from the targets of the method.
     violations = np.abs(counts - proportional).max(), getattr(estimator, "worst_violation_", 0.0)
+    if hasattr(estimator, "converged_"):
+        converged = bool(estimator.converged_)
+    else:
+        converged = bool(estimator.n_iter_ < estimator.max_iter)
     return {
+        "method": method,
         "cost": clustering_cost(loaded.X, estimator.labels_),
-        **measures_of(counts),
+        **common.measures_of(counts),
         "smallest_cluster": int(counts.sum(axis=1).min()),
         "worst_violation": float(max(violations)),
+        "converged": converged,
+        "seconds": round(seconds, 4),
     }
-
-
-def _converged(estimator: Any) -> bool:
-    if hasattr(estimator, "converged_"):
-        return bool(estimator.converged_)
-    return bool(estimator.n_iter_ < estimator.max_iter)
 
 
 def _remark(record: dict[str, Any]) -> str:
@@ -347,16 +270,17 @@ def _draw(records: list[dict[str, Any]], ax: Any) -> None:
 # The path of tolerances.
 
 
-def _compare_path(run: Run, X: Any, groups: Any, options: Options) -> Comparison:
+def _compare_path(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
     """Fair k-means for each tolerance."""
     from fairanchor.model_selection import TOLERANCES, fairness_path, suggest_tolerance
     from fairanchor.plotting import plot_fairness_path
 
     tolerances = options["tolerances"] or TOLERANCES
-    start = time.perf_counter()
-    with run.step("path", f"Fair k-means for {len(set(tolerances))} tolerances"):
+    suggested = None
+    title = f"Fair k-means for {len(set(tolerances))} tolerances"
+    with run.step("path", title), libraries_to_standard_error():
         path = fairness_path(
-            X,
+            loaded.X,
             groups,
             tolerances,
             n_clusters=options["n_clusters"],
@@ -364,45 +288,34 @@ def _compare_path(run: Run, X: Any, groups: Any, options: Options) -> Comparison
             n_jobs=options["jobs"],
             random_state=options["seed"],
         )
-    seconds = time.perf_counter() - start
-    suggested = None
-    if len(path.records) > 1:
-        with run.step("read curve", "Reading the curve"):  # which repeats its warning
+        if len(path.records) > 1:
             suggested = suggest_tolerance(path)
     summary = {
         "attributes": options["attributes"],
         "path": path.records,
         "suggested_tolerance": suggested,
-        "seconds": round(seconds, 4),
+        "seconds": run.timings["path"],
     }
-    lines, problems = _path_lines(path.records, suggested), _path_problems(path.records)
-    return Comparison(
-        summary, lines, path.table, lambda ax: plot_fairness_path(path, ax=ax), problems
-    )
-
-
-def _path_problems(records: list[dict[str, Any]]) -> list[str]:
-    """Why the exit code is 3; nothing if it is not."""
-    missed = [f"{r['tolerance']:g}" for r in records if r["violation"] >= 1.0]
-    stopped = [f"{r['tolerance']:g}" for r in records if not r["converged"]]
+    missed = [f"{r['tolerance']:g}" for r in path.records if r["violation"] >= 1.0]
+    stopped = [f"{r['tolerance']:g}" for r in path.records if not r["converged"]]
     problems = []
     if missed:
         problems.append(f"Bounds missed by a row or more: tolerance {', '.join(missed)}.")
     if stopped:
         problems.append(f"Not converged: tolerance {', '.join(stopped)}.")
-    return problems
+    lines = _path_lines(path.records, suggested)
+    return summary, lines, problems, lambda ax: plot_fairness_path(path, ax=ax)
 
 
 def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[str]:
-    loosest = records[-1]["cost"]
+    loosest = records[-1]
     columns = list(records[0].get("attributes", {}))
     widths = [max(11, len(show_name(column)) + 2) for column in columns]
-    line = "".join(f"{head:>11}" for head in PATH_HEADS)
-    for column, width in zip(columns, widths, strict=True):
-        line += f"{show_name(column):>{width}}"
-    lines = [line]
+    heads = "".join(f"{head:>11}" for head in PATH_HEADS)
+    names = zip(columns, widths, strict=True)
+    lines = [heads + "".join(f"{show_name(column):>{width}}" for column, width in names)]
     for record in records:
-        relative = f"{record['cost'] / loosest:.3f}" if loosest > 0 else ""
+        relative = f"{record['cost'] / loosest['cost']:.3f}" if loosest["cost"] > 0 else ""
         line = (
             f"{record['tolerance']:11g}{record['cost']:11.4g}{relative:>11}"
             f"{record['balance']:11.4f}{record['relative_balance']:11.4f}"
@@ -422,7 +335,12 @@ def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[
             "them, for the same centres."
         )
     if suggested is not None:
-        lines.append(_suggestion(suggested, records[-1]["tolerance"]))
+        tolerance = loosest["tolerance"]
+        of = f"{tolerance:g} ({'no constraint' if tolerance == 1.0 else 'the loosest one here'})"
+        text = f"Tolerance {suggested:g} is the smallest that costs at most 5% more than {of}"
+        if suggested == tolerance:
+            text = f"No tighter tolerance costs at most 5% more than {of}"
+        lines.append(f"{text}. This describes the curve; it is not a recommendation.")
     return lines
 
 
@@ -431,15 +349,3 @@ def _gap(record: dict[str, Any]) -> float:
     cost: float = record["cost"]
     gap = (cost - record["lp_value"]) / cost if cost > 0 else 0.0
     return gap if abs(gap) > ROUNDING else 0.0
-
-
-def _suggestion(suggested: float, loosest: float) -> str:
-    of = "no constraint" if loosest == 1.0 else "the loosest one here"
-    if suggested == loosest:
-        text = f"No tighter tolerance costs at most 5% more than {loosest:g} ({of})"
-    else:
-        text = (
-            f"Tolerance {suggested:g} is the smallest that costs at most 5% more than "
-            f"{loosest:g} ({of})"
-        )
-    return f"{text}. This describes the curve; it is not a recommendation."

@@ -1,9 +1,9 @@
 """``fairanchor demo``: plain and fair k-means on generated data, in a minute."""
 
+import os
 import shutil
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -46,82 +46,75 @@ def demo(
     from fairanchor import FairKMeans
     from fairanchor.datasets import make_zafar
     from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
-    from fairanchor.tables._write import check_format
 
-    if save is not None:
-        check_format(save)
-    files = {"output": save, "report": report, "as_json": False, "force": force}
-    check_outputs(files, "report")
+    check_outputs({"report": report, "force": force}, report, table=save)
     click.echo(f"1. Generate {rows:,} rows: 2 features, 2 groups (Zafar data, seed {seed}).")
     data = make_zafar(rows, variant="original", random_state=seed)
     X, group = data.data, data.sensitive_features
     if save is not None:
-        _save(save, X, group, force)
+        import pyarrow as pa
+
+        from fairanchor.tables._write import write_table
+
+        table = pa.table({"x": X[:, 0], "y": X[:, 1], "group": group})
+        write_table(table, save, force=force)
+        click.echo(f"   {save} has the columns x, y and group.")
     click.echo(f"\n2. Plain k-means with {counted(clusters, 'cluster')}, which ignores the groups.")
-    plain = KMeans(clusters, n_init=10, random_state=seed)
-    plain_seconds = _seconds(plain.fit, X)
+    start = time.perf_counter()
+    plain = KMeans(clusters, n_init=10, random_state=seed).fit(X)
+    plain_seconds = time.perf_counter() - start
     _print_composition(plain.labels_, group)
     click.echo("\n3. FairKMeans: every cluster has the group shares of all rows.")
     model = FairKMeans(clusters, random_state=seed, n_jobs=jobs)
     # The first fit of an installation compiles the kernels, which is not part of the time.
     model.fit(X[:2000], sensitive_features=group[:2000])
-    fair_seconds = _seconds(model.fit, X, sensitive_features=group)
+    start = time.perf_counter()
+    model.fit(X, sensitive_features=group)
+    fair_seconds = time.perf_counter() - start
     _print_composition(model.labels_, group)
 
     click.echo("\n4. Comparison: fairness costs compactness.")
-    lines = [f"{'':24}{'balance':>9}{'relative':>10}{'cost':>12}{'seconds':>9}"]
-    for title, labels, cost, seconds in [
-        ("Plain k-means, 10 starts", plain.labels_, plain.inertia_, plain_seconds),
-        ("FairKMeans", model.labels_, model.inertia_, fair_seconds),
+    click.echo(f"{'':24}{'balance':>9}{'relative':>10}{'cost':>12}{'seconds':>9}")
+    for title, fitted, seconds in [
+        ("Plain k-means, 10 starts", plain, plain_seconds),
+        ("FairKMeans", model, fair_seconds),
     ]:
-        balance = balance_score(labels, sensitive_features=group)
-        relative = relative_balance_score(labels, sensitive_features=group)
-        lines.append(f"{title:24}{balance:9.4f}{relative:10.4f}{cost:12.0f}{seconds:9.2f}")
-    lines.append(f"{'best possible balance':24}{dataset_balance(group):9.4f}")
-    lines.append(
+        balance = balance_score(fitted.labels_, sensitive_features=group)
+        relative = relative_balance_score(fitted.labels_, sensitive_features=group)
+        click.echo(f"{title:24}{balance:9.4f}{relative:10.4f}{fitted.inertia_:12.0f}{seconds:9.2f}")
+    click.echo(f"{'best possible balance':24}{dataset_balance(group):9.4f}")
+    click.echo(
         f"Every cell is within {model.worst_violation_:.2f} rows of exact proportionality "
         f"({counted(model.n_iter_, 'iteration')})."
     )
-    click.echo("\n".join(lines))
     click.echo(f"\n5. {_write_report(report, force, model, plain, X, group)}")
-    click.echo(f"\n{_next_commands(save, clusters)}")
-
-
-def _seconds(function: Any, *arguments: Any, **keywords: Any) -> float:
-    start = time.perf_counter()
-    function(*arguments, **keywords)
-    return time.perf_counter() - start
-
-
-def _save(path: str, X: Any, group: Any, force: bool) -> None:
-    import pyarrow as pa
-
-    from fairanchor.tables import write_table
-
-    table = pa.table({"x": X[:, 0], "y": X[:, 1], "group": group})
-    write_table(table, path, force=force)
-    click.echo(f"   {path} has the columns x, y and group.")
+    click.echo("\nNext, fit a table from a file, with labels and a report:")
+    program = str(click.get_current_context().find_root().info_name)
+    if program == "fairanchor" and shutil.which(program) is None:  # not on the path
+        is_script = os.path.basename(sys.argv[0]) == program
+        program = sys.argv[0] if is_script else "python -m fairanchor"
+    if save is None:
+        click.echo(f"{program} demo --rows 5000 --save {TABLE}")
+    table = save or TABLE
+    options = f"-k {clusters} --sensitive group -o labels.csv --report fit.html"
+    click.echo(f"{program} fit {table} {options}")
 
 
 def _print_composition(labels: Any, group: Any) -> None:
     from fairanchor.metrics import contingency_table
 
-    table = contingency_table(labels, sensitive_features=group)
+    counts = contingency_table(labels, sensitive_features=group)
     names = [f"group {name}" for name in sorted(set(group.tolist()))]
-    click.echo("\n".join(composition_lines(table, names)))
+    click.echo("\n".join(composition_lines(counts, names)))
 
 
 def _write_report(path: str | None, force: bool, model: Any, plain: Any, X: Any, group: Any) -> str:
     """Write the report, or state why there is none."""
-    from fairanchor._utils._files import json_beside
     from fairanchor.report import summarise_run, write_report
 
-    if path is None:
-        path = REPORT
-        kept = [str(file) for file in (REPORT, json_beside(REPORT)) if Path(file).exists()]
-        if kept and not force:
-            return f"No report: {kept[0]} exists already. Use --force to replace it, or --report."
-    run = summarise_run(
+    if path is None and os.path.exists(REPORT) and not force:
+        return f"No report: {REPORT} exists already. Use --force to replace it, or --report."
+    summary = summarise_run(
         model,
         X,
         sensitive_features=group,
@@ -131,21 +124,7 @@ def _write_report(path: str | None, force: bool, model: Any, plain: Any, X: Any,
         warnings=[],
     )
     try:
-        write_report(path, run, force=force)
+        write_report(path or REPORT, summary, force=force)
     except ImportError as error:
         return f"No report: {error}"
-    return f"Report: open {path} in a browser."
-
-
-def _next_commands(saved: str | None, clusters: int) -> str:
-    """Commands to copy, with the program as the user can call it."""
-    program = str(click.get_current_context().find_root().info_name)
-    if program == "fairanchor" and shutil.which(program) is None:
-        is_script = Path(sys.argv[0]).name == program
-        program = sys.argv[0] if is_script else "python -m fairanchor"
-    table = saved or TABLE
-    commands = [] if saved else [f"{program} demo --rows 5000 --save {table}"]
-    commands.append(
-        f"{program} fit {table} -k {clusters} --sensitive group -o labels.csv --report fit.html"
-    )
-    return "\n".join(["Next, fit a table from a file, with labels and a report:", *commands])
+    return f"Report: open {path or REPORT} in a browser."

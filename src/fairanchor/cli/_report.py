@@ -4,16 +4,10 @@ from typing import Any
 
 import click
 
-from fairanchor.cli._common import (
-    PATH,
-    Run,
-    check_outputs,
-    command_line,
-    file_checksums,
-    shared,
-    show_source,
-)
+from fairanchor.cli import _common as common
+from fairanchor.cli._common import PATH, shared
 from fairanchor.cli._predict import composition_of, load_with_model
+from fairanchor.cli._terminal import Run
 
 
 @click.command(
@@ -35,29 +29,23 @@ def report(model: str, source: str, **options: Any) -> None:
     from fairanchor.report import RunSummary, write_report
 
     run, output = Run(options["quiet"]), options["report"]
-    check_outputs(options, "report", inputs=[source, model])
-    with run.step("read", f"Reading {show_source(source)}"):
-        options |= {"unknown_groups": "error", "id_column": None}
-        estimator, loaded = load_with_model(model, source, options)
-        if loaded.groups is None:
-            raise ValueError(
-                f"{model} was fitted without groups, whose composition the report is about: fit "
-                "with --sensitive, or audit the labels of 'fairanchor predict'."
-            )
-    run.say_dropped(loaded.n_dropped)
+    common.check_outputs(options, output, inputs=[source, model])
+    estimator, loaded = load_with_model(run, model, source, options)
+    if loaded.groups is None:
+        raise ValueError(
+            f"{model} was fitted without groups, whose composition the report is about: fit with "
+            "--sensitive, or audit the labels of 'fairanchor predict'."
+        )
     with run.step("report", f"Writing {output}"):
         labels = estimator.predict(loaded.X, sensitive_features=loaded.sensitive_features())
         names, counts = composition_of(loaded.groups, estimator, labels)
-        place = {name: code for code, name in enumerate(names)}
+        places = np.array([names.index(name) for name in loaded.groups.names])
         summary = RunSummary(
-            title=f"Clusters of {show_source(source)} by {model}",
+            title=f"Clusters of {common.show_source(source)} by {model}",
             labels=labels,
-            group_codes=np.array([place[name] for name in loaded.groups.names])[
-                loaded.groups.codes
-            ],
+            group_codes=places[loaded.groups.codes],
             group_names=names,
             columns=list(estimator.preprocessing_.sensitive),
-            cluster_names=list(range(len(counts))),
             counts=counts,
             features=loaded.X,
             feature_names=loaded.preprocessing.feature_names,
@@ -65,8 +53,8 @@ def report(model: str, source: str, **options: Any) -> None:
             | estimator.get_params(deep=False),
             warnings=run.warnings,
             n_rows_left_out=loaded.n_dropped,
-            command=command_line(),
-            fingerprints=file_checksums({"model": model, "input": source}),
+            command=common.command_line(),
+            fingerprints=common.file_checksums({"model": model, "input": source}),
             uses_sensitive_for_prediction=True,
         )
         write_report(output, summary, force=options["force"])

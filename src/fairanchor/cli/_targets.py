@@ -1,13 +1,11 @@
-"""``--targets`` of fit and audit: shares, bounds and sizes in a file.
+"""``--targets``: shares, bounds and sizes in a table.
 
-The file is a table (CSV), or a list of objects (JSON) with the same names. The columns named like
-the sensitive ones give the group of a line, ``cluster`` its cluster; empty means all. ``share``,
-``lower`` and ``upper`` are about a group, ``min_size`` and ``max_size`` about a cluster.
+The columns named like the sensitive ones give the group of a line, ``cluster`` its cluster; empty
+means all. ``share``, ``lower`` and ``upper`` are about a group, ``min_size`` and ``max_size`` about
+a cluster.
 """
 
-import json
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,28 +16,19 @@ from fairanchor.cli._common import Options
 SHARES = ("share", "lower", "upper")
 SIZES = ("min_size", "max_size")
 CLUSTER = "cluster"
+# Options that state the same as a column of the file.
+OPTIONS = {
+    "min_cluster_size": "--min-size",
+    "max_size": "--max-size",
+    "max_share": "--max-share",
+}
 
 
 def check_targets_options(options: Options) -> None:
-    """Raise an error for options that contradict ``--targets``, and for a wrong file."""
-    path = options["targets"]
-    if path is None:
-        return
-    options_of_columns = {
-        "min_size": "min_cluster_size",
-        "max_size": "max_size",
-        "upper": "max_share",
-    }
-    for column, name in options_of_columns.items():
-        if options.get(name) is not None:
-            option = "max-share" if name == "max_share" else column.replace("_", "-")
-            raise click.UsageError(
-                f"--{option} and --targets: state it in the column {column} of the file."
-            )
-    if not path.lower().endswith((".csv", ".json")):
-        raise click.UsageError(f"--targets {path}: expected a .csv or a .json file.")
-    if not os.path.isfile(path):
-        raise click.UsageError(f"--targets {path}: there is no such file.")
+    """Raise an error for options that contradict ``--targets``."""
+    for name, option in OPTIONS.items():
+        if options["targets"] is not None and options[name] is not None:
+            raise click.UsageError(f"{option} and --targets: state it in the file.")
 
 
 def targets_of_file(
@@ -53,146 +42,93 @@ def targets_of_file(
 
     The groups are the combinations of the sensitive columns.
     """
+    from fairanchor.tables._read import open_table
+
     path = options["targets"]
-    attributes = [_Attribute(tuple(columns), list(group_names), n_clusters)]
+    attributes, names = [tuple(columns)], [list(group_names)]
     if options["attributes"] == "separate" and len(columns) > 1:
-        attributes = [
-            _Attribute((column,), list(dict.fromkeys(names)), n_clusters)
-            for column, names in zip(columns, zip(*group_names, strict=True), strict=True)
-        ]
-    known = (*columns, CLUSTER, *SHARES, *SIZES)
-    for number, record in enumerate(_read_records(path), start=1):
+        attributes = [(column,) for column in columns]
+        names = [list(dict.fromkeys(part)) for part in zip(*group_names, strict=True)]
+    source = open_table(path)
+    known = (CLUSTER, *SHARES, *SIZES)
+    unknown = [name for name in source.columns if name not in (*columns, *known)]
+    if unknown:
+        raise ValueError(
+            f"{path} has the column {unknown[0]!r}, expected the sensitive columns "
+            f"({', '.join(columns)}), {', '.join(known)}."
+        )
+    # From (kind, group) to one value per cluster; the group is None for sizes.
+    values: list[dict[tuple[str, Any], list[Any]]] = [{} for _ in attributes]
+    lines = source.read(source.columns, names=source.columns).to_pylist()
+    for number, line in enumerate(lines, start=1):
         where = f"{path}, entry {number}"
-        unknown = [name for name in record if name not in known]
-        if unknown:
-            raise ValueError(
-                f"{where} has {unknown[0]!r}: expected the sensitive columns "
-                f"({', '.join(columns)}), {', '.join(known[len(columns) :])}."
-            )
-        named = [part for part in attributes if set(part.columns) & set(record)]
+        record = {name: value for name, value in line.items() if value not in (None, "")}
+        named = [place for place, part in enumerate(attributes) if set(part) & set(record)]
         if len(named) > 1:
             raise ValueError(
                 f"{where} names groups of {len(named)} columns: with --attributes separate a line "
                 "is about one of them."
             )
-        (named or attributes)[0].add(record, where)
+        place = named[0] if named else 0
+        group = _group(record, attributes[place], names[place], where) if named else None
+        kinds, about = (SHARES, "a group") if named else (SIZES, "a cluster as a whole")
+        if not set(record) & set(kinds) or set(record) & ({*SHARES, *SIZES} - set(kinds)):
+            given = ", ".join(map(repr, record))
+            raise ValueError(f"{where} is about {about}: expected {', '.join(kinds)}, got {given}.")
+        clusters: Sequence[int] = range(n_clusters)
+        if CLUSTER in record:
+            if record[CLUSTER] not in clusters:
+                raise ValueError(
+                    f"{where} has the cluster {record[CLUSTER]}, expected 0..{n_clusters - 1} or "
+                    "nothing for all."
+                )
+            clusters = [int(record[CLUSTER])]
+        for kind in set(kinds) & set(record):
+            cells = values[place].setdefault((kind, group), [None] * n_clusters)
+            for cluster in clusters:
+                if cells[cluster] is not None:
+                    of = f"group {group!r} in " if named else ""
+                    raise ValueError(f"{where}: {kind} of {of}cluster {cluster} is given twice.")
+                try:
+                    cells[cluster] = float(record[kind])
+                except ValueError:
+                    raise ValueError(
+                        f"{where}: {kind} is {record[kind]!r}, expected a number."
+                    ) from None
     try:
-        return [part.targets(options["tolerance"], n_rows) for part in attributes]
+        return [_targets(cells, options["tolerance"], n_rows) for cells in values]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _read_records(path: str) -> list[dict[str, Any]]:
-    """Lines of a file of targets, without empty values."""
-    if path.lower().endswith(".json"):
-        with open(path, encoding="utf-8") as file:
-            try:
-                records = json.load(file)
-            except ValueError as error:
-                raise ValueError(f"{path} is not valid JSON: {error}.") from None
-        if not isinstance(records, list) or not all(isinstance(line, dict) for line in records):
-            raise ValueError(
-                f'{path} should hold a list of objects such as {{"sex": "f", "lower": 0.3}}, one '
-                "for each bound."
-            )
-    else:
-        from fairanchor.tables import open_table
+def _group(record: dict[str, Any], columns: tuple[str, ...], names: list[Any], where: str) -> Any:
+    """The group's name as the data have it; text files have no types."""
+    from fairanchor.tables._load import spelling
 
-        source = open_table(path)
-        records = source.read(source.columns, names=source.columns).to_pylist()
-    return [{k: v for k, v in line.items() if v is not None and v != ""} for line in records]
+    parts = tuple(record.get(column) for column in columns)
+    wanted = spelling(parts if len(parts) > 1 else parts[0])
+    for name in names:
+        if spelling(name) == wanted:
+            return name
+    known = ", ".join(map(str, names[:20]))
+    raise ValueError(f"{where} names the group {wanted!r}, the data have {known}.")
 
 
-class _Attribute:
-    """The targets of a file for one attribute, whose groups are combinations of columns."""
+def _targets(cells: dict[tuple[str, Any], list[Any]], tolerance: float | None, n_rows: int) -> Any:
+    """`FairnessTargets` of one attribute."""
+    from fairanchor import FairnessTargets
 
-    def __init__(self, columns: tuple[str, ...], names: list[Any], n_clusters: int) -> None:
-        self.columns = columns
-        self.names = names
-        self.n_clusters = n_clusters
-        # From (kind, group) to one value per cluster; the group is None for sizes.
-        self.values: dict[tuple[str, Any], list[float | None]] = {}
-
-    def add(self, record: dict[str, Any], where: str) -> None:
-        """Enter one line of the file."""
-        about_group = bool(set(self.columns) & set(record))
-        kinds, others = (SHARES, SIZES) if about_group else (SIZES, SHARES)
-        for kind in others:
-            if kind in record:
-                what = "a group" if about_group else "a cluster as a whole"
-                raise ValueError(f"{where} has {kind!r}, but is about {what}.")
-        if not set(kinds) & set(record):
-            raise ValueError(f"{where} has no target: expected {', '.join(kinds)}.")
-        group = self._group(record, where) if about_group else None
-        clusters: Sequence[int] = range(self.n_clusters)
-        if CLUSTER in record:
-            number = _number(record, CLUSTER, where)
-            if number not in clusters:
-                raise ValueError(
-                    f"{where} has the cluster {record[CLUSTER]}, expected 0..{self.n_clusters - 1} "
-                    "or nothing for all."
-                )
-            clusters = [int(number)]
-        for kind in set(kinds) & set(record):
-            values = self.values.setdefault((kind, group), [None] * self.n_clusters)
-            for cluster in clusters:
-                if values[cluster] is not None:
-                    of = f"group {group!r} in " if about_group else ""
-                    raise ValueError(f"{where}: {kind} of {of}cluster {cluster} is given twice.")
-                values[cluster] = _number(record, kind, where)
-
-    def _group(self, record: dict[str, Any], where: str) -> Any:
-        """The group's name as the data have it; text files have no types."""
-        from fairanchor.tables._load import spelling
-
-        for column in self.columns:
-            if column not in record:
-                raise ValueError(
-                    f"{where} lacks a value of {column!r}: groups are combinations of "
-                    f"{', '.join(self.columns)}."
-                )
-        parts = tuple(record[column] for column in self.columns)
-        wanted = spelling(parts if len(parts) > 1 else parts[0])
-        for name in self.names:
-            if spelling(name) == wanted:
-                return name
-        known = ", ".join(map(str, self.names[:20]))
-        raise ValueError(f"{where} names the group {wanted!r}, the data have {known}.")
-
-    def targets(self, tolerance: float | None, n_rows: int) -> Any:
-        """`FairnessTargets` of the lines so far."""
-        from fairanchor import FairnessTargets
-
-        # What every cluster satisfies, where no bound is given; shares have no such value.
-        no_bound = {"lower": 0.0, "upper": 1.0, "min_size": 0.0, "max_size": float(n_rows)}
-        parameters: dict[str, Any] = {}
-        for (kind, group), values in self.values.items():
-            filled = [no_bound.get(kind) if value is None else value for value in values]
-            if group is None:
-                parameters[kind] = filled if len(set(filled)) > 1 else filled[0]
-            else:
-                parameters.setdefault("shares" if kind == "share" else kind, {})[group] = filled
-        for name in self.names if "shares" in parameters else ():
-            if None in parameters["shares"].get(name, [None]):
-                raise ValueError(
-                    f"it has shares, but not of group {name!r} in every cluster: the shares of a "
-                    "cluster sum to one."
-                )
-        for kind in ("shares", "lower", "upper"):
-            table = parameters.get(kind, {})
-            if table and all(len(set(values)) == 1 for values in table.values()):
-                parameters[kind] = {group: values[0] for group, values in table.items()}
-        targets = FairnessTargets(tolerance=tolerance, **parameters)
-        targets._check_parameters()
-        return targets
-
-
-def _number(record: dict[str, Any], name: str, where: str) -> float:
-    value = record[name]
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{where}: {name} is {value!r}, expected a number.")
-    return number
+    # What every cluster satisfies, where no bound is given; shares have no such value.
+    nothing = {"lower": 0.0, "upper": 1.0, "min_size": 0.0, "max_size": float(n_rows)}
+    tables: dict[str, dict[Any, list[Any]]] = {}
+    for (kind, group), values in cells.items():
+        filled = [nothing.get(kind, math.nan) if value is None else value for value in values]
+        tables.setdefault("shares" if kind == "share" else kind, {})[group] = filled
+    parameters: dict[str, Any] = {}
+    for kind, table in tables.items():
+        if all(len(set(values)) == 1 for values in table.values()):
+            table = {group: values[0] for group, values in table.items()}
+        parameters[kind] = table[None] if kind in SIZES else table
+    targets = FairnessTargets(tolerance=tolerance, **parameters)
+    targets._check_parameters()
+    return targets

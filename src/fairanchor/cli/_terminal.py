@@ -1,16 +1,23 @@
-"""What reaches the terminal: errors as one line, results only on standard output, progress."""
+"""What reaches the terminal: errors as one line, warnings, progress, results."""
 
 import ctypes
+import json
+import logging
 import os
 import re
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import click
 
+from fairanchor.tables._wording import counted
+
 INTERRUPTED = 130
+NOT_CONVERGED = 3
 # Errors of bad data and full disks; anything else is a defect and shows its traceback.
 EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 # The library names its parameters, the command line its options.
@@ -25,9 +32,6 @@ OPTIONS = {
     r"\bsensitive_features\b": "the sensitive column",
     r"\b(tolerance|attributes|clusterer)=": r"--\1=",
 }
-STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
-# Names by which a file can be written to standard output.
-OUTPUT_NAMES = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 
 
 @contextmanager
@@ -44,30 +48,13 @@ def errors_as_one_line() -> Iterator[None]:
     except EXPECTED_ERRORS as error:
         if os.environ.get("FAIRANCHOR_TRACEBACK"):
             raise
-        raise _one_line(error) from error
-
-
-def _one_line(error: Exception) -> click.ClickException:
-    from fairanchor.tables._wording import RequestError
-
-    if isinstance(error, RequestError):
-        return click.UsageError(printable(error), _context())
-    message = str(error)
-    if isinstance(error, MemoryError):
-        message = f"There is not enough memory. {message}".strip()
-    if isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return click.ClickException(printable(with_options(message)) or type(error).__name__)
-
-
-def _context() -> click.Context | None:
-    """That of the command that failed, which click has left already."""
-    context = click.get_current_context(silent=True)
-    name = context and context.invoked_subcommand
-    if context is None or not name:
-        return context
-    group: Any = context.command
-    return click.Context(group.get_command(context, name), context, info_name=name)
+        message = str(error)
+        if isinstance(error, MemoryError):
+            message = f"There is not enough memory. {message}".strip()
+        if isinstance(error, OSError) and error.strerror:
+            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        message = printable(with_options(message)) or type(error).__name__
+        raise click.ClickException(message) from error
 
 
 def with_options(message: str) -> str:
@@ -86,62 +73,121 @@ def printable(text: Any) -> str:
     )
 
 
+def print_result(*lines: str) -> None:
+    """Lines on standard output: the result of the command."""
+    from fairanchor._utils._files import standard_output
+
+    with standard_output():
+        click.echo("\n".join(lines))
+
+
+def print_json(summary: dict[str, Any]) -> None:
+    """A summary on standard output."""
+    from fairanchor._utils._records import json_value
+
+    print_result(json.dumps(json_value(summary), indent=2, allow_nan=False))
+
+
+def exit_with(problems: list[str]) -> None:
+    """Print why a command that has done its work ends with exit code 3; nothing is success."""
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        click.get_current_context().exit(NOT_CONVERGED)
+
+
+class Run:
+    """Messages, warnings, progress and timings of one command."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.timings: dict[str, float] = {}
+        self.warnings: list[str] = []
+
+    def say(self, *lines: str) -> None:
+        """Print lines on standard error."""
+        for line in () if self.quiet else lines:
+            click.echo(printable(line), err=True)
+
+    @contextmanager
+    def step(self, name: str, description: str, *, prefix: str = "") -> Iterator[Any]:
+        """Time a part of the work, show its progress, and repeat its warnings, with a prefix.
+
+        Yields a function of the name of a pass over chunks, the number of its chunks that are
+        done, and of all. Without a terminal a pass is a line when it ends.
+        """
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        shown: Any = nullcontext(self._say_pass)
+        if self.quiet:
+            shown = messages_hidden()
+        elif is_terminal:
+            shown = progress_line(description)
+        start = time.perf_counter()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            # Deprecations of libraries are not for users.
+            for category in (UserWarning, RuntimeWarning):
+                warnings.simplefilter("always", category)
+            try:
+                with shown as show:
+                    yield show
+            finally:
+                self.timings[name] = round(time.perf_counter() - start, 4)
+                messages = dict.fromkeys(with_options(str(w.message)) for w in caught)
+                for message in messages:
+                    click.echo(f"Warning: {printable(prefix + message)}", err=True)
+                self.warnings += [prefix + message for message in messages]
+
+    def _say_pass(self, title: str, done: int, total: int) -> None:
+        if done == total:
+            self.say(f"  pass: {title}")
+
+    def say_dropped(self, number: int) -> None:
+        """Report rows that get no cluster."""
+        if number:
+            self.say(
+                f"Left out: {counted(number, 'row')} with missing values; they get no cluster."
+            )
+
+
 @contextmanager
-def output_for_results_only() -> Iterator[None]:
-    """Send what compiled libraries print to standard error.
+def messages_hidden() -> Iterator[None]:
+    """Let the library log nothing below a warning during a block."""
+    logger = logging.getLogger("fairanchor")
+    level = logger.level
+    logger.setLevel(max(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def libraries_to_standard_error() -> Iterator[None]:
+    """Send what compiled libraries print to standard error during a fit.
 
     HiGHS has lines that no option silences: once in about a thousand tiny integer programs one
-    would appear in the middle of ``--json`` or of labels that are written to ``-``. Nothing is
-    redirected if an argument of the command is a name of standard output itself.
+    would appear in the middle of results.
     """
-    if not _results_can_be_separated():
+    try:
+        kept = os.dup(1)
+    except OSError:  # standard output is closed
         yield
         return
-    sys.stdout.flush()
-    kept, before = os.dup(STANDARD_OUTPUT), sys.stdout
-    buffering = 1 if getattr(before, "line_buffering", False) else -1
-    encoding = getattr(before, "encoding", None)
-    sys.stdout = open(kept, "w", buffering, encoding, "backslashreplace")  # noqa: SIM115
-    os.dup2(STANDARD_ERROR, STANDARD_OUTPUT)
     try:
+        with suppress(OSError):
+            os.dup2(2, 1)
         yield
     finally:
         with suppress(OSError, AttributeError, TypeError):  # not every system has this library
             ctypes.CDLL(None).fflush(None)
-        try:
-            sys.stdout.flush()
-        finally:
-            os.dup2(kept, STANDARD_OUTPUT)
-            with suppress(OSError):  # the flush has reported that the reader has gone
-                sys.stdout.close()
-            sys.stdout = before
-
-
-def _results_can_be_separated() -> bool:
-    values = {word for argument in sys.argv[1:] for word in (argument, argument.partition("=")[2])}
-    if values & OUTPUT_NAMES:
-        return False
-    try:
-        os.fstat(STANDARD_ERROR)
-        return sys.stdout.fileno() == STANDARD_OUTPUT
-    except (AttributeError, OSError, ValueError):
-        return False
-
-
-# Progress.
-
-
-def draws(stream: Any) -> bool:
-    """Whether a stream is a terminal that can draw a line again."""
-    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager
-def progress_line(description: str, *, counts: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A line on the terminal: a spinner with the elapsed time, and a bar if there are counts.
-
-    Yields a function of the name of a pass, the number of its chunks that are done, and of all.
-    """
+def progress_line(description: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A line on the terminal: a spinner with the elapsed time, and a bar once there are counts."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -153,13 +199,13 @@ def progress_line(description: str, *, counts: bool) -> Iterator[Callable[[str, 
         TimeRemainingColumn,
     )
 
-    text = TextColumn("{task.description}", markup=False)
-    bar = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) if counts else ()
-    columns = (SpinnerColumn(), text, TimeElapsedColumn(), *bar)
+    columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as line:
         task = line.add_task(printable(description), total=None)
 
         def show(title: str, done: int, total: int) -> None:
+            if len(line.columns) == len(columns):
+                line.columns += (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             if done == 1:
                 line.reset(task)
             text = printable(f"{description}: {title}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from fairanchor.cli._common import Run, messages_hidden, print_result
-from fairanchor.cli._terminal import printable
+from fairanchor.cli._common import shared
+from fairanchor.cli._terminal import Run, messages_hidden, print_result, printable
 
 
 @click.command(
@@ -15,7 +15,7 @@ from fairanchor.cli._terminal import printable
     short_help="Compile the numerical kernels.",
     epilog="Example: fairanchor warm-up",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Only errors.")
+@shared("quiet")
 def warm_up(quiet: bool) -> None:
     """Compile all numerical kernels, and keep them on disk.
 

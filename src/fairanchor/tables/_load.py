@@ -17,18 +17,10 @@ from fairanchor.groups._groups import Groups, check_groups
 from fairanchor.rows._raw_rows import as_table
 from fairanchor.tables._preprocessing import Preprocessing
 from fairanchor.tables._read import TableSource
-from fairanchor.tables._roles import (
-    MissingPolicy,
-    Roles,
-    check_id,
-    is_missing,
-    nearest,
-    require_columns,
-)
-from fairanchor.tables._wording import RequestError, counted, quoted
+from fairanchor.tables._roles import CLUSTER, MissingPolicy, Roles, is_missing, require_columns
+from fairanchor.tables._wording import counted, quoted
 
 ROW_NUMBER = "row"
-CLUSTER = "cluster"
 MANY_GROUPS = 50
 TOO_MANY_GROUPS = 1000
 BLIND_ADVICE = (
@@ -65,13 +57,13 @@ class LoadedTable:
         """Names of groups as the estimators take them, with another name for missing values."""
         if self.groups is None:
             return None
-        names = [_without_none(name, missing) for name in self.groups.names]
-        if attributes == "intersection":
-            return object_array(names)[self.groups.codes]
-        columns = self.preprocessing.sensitive
-        parts = [names] if len(columns) == 1 else zip(*names, strict=True)
-        arrays = tuple(object_array(part)[self.groups.codes] for part in parts)
-        return SeparateColumns(arrays, columns)
+        columns, codes = self.preprocessing.sensitive, self.groups.codes
+        names = list(self.groups.names)
+        parts = [names] if len(columns) == 1 else list(zip(*names, strict=True))
+        parts = [[missing if value is None else value for value in part] for part in parts]
+        if attributes == "separate":
+            return SeparateColumns(tuple(object_array(part)[codes] for part in parts), columns)
+        return object_array(parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)))[codes]
 
     def labelled(self, labels: np.ndarray) -> pa.Table:
         """The output table, in the order of the input; dropped rows have no cluster."""
@@ -83,102 +75,25 @@ class LoadedTable:
         return pa.table({self.id_name: self.ids, CLUSTER: clusters})
 
 
-def check_id_name(id_column: str | None) -> None:
-    """Raise an error for an id with the name of a column of the output."""
-    if id_column == CLUSTER:
-        raise RequestError(
-            f"--id {quoted(id_column)}: a column of the output has this name as well. Rename it in "
-            "the input."
-        )
-
-
-def load_for_fit(source: TableSource, roles: Roles, missing: MissingPolicy) -> LoadedTable:
-    """Read a table and learn how to turn it into rows and groups."""
-    table, kept, ids, id_name = _read(source, roles, roles.names, missing)
-    groups = None
-    if roles.sensitive:
-        groups = groups_of(table, roles.sensitive, missing.missing_groups)
-        check_number_of_groups(groups, len(table), roles.sensitive)
-    impute = missing.features == "impute"
-    preprocessing = Preprocessing.learn(table, roles.features, roles.sensitive, impute=impute)
-    X = preprocessing.rows_of(table)
-    return LoadedTable(X, groups, preprocessing, kept, ids, id_name)
-
-
-def load_for_predict(
+def load(
     source: TableSource,
-    preprocessing: Preprocessing,
-    known: Sequence[Any],
+    roles: Roles,
     missing: MissingPolicy,
     *,
-    roles: Roles,
+    preprocessing: Preprocessing | None = None,
+    known: Sequence[Any] | None = None,
 ) -> LoadedTable:
-    """Read a table for a model whose groups are ``known``."""
-    sensitive = roles.sensitive
-    names = (preprocessing.text_columns | roles.names) & set(roles.needed)
-    table, kept, ids, id_name = _read(source, roles, names, missing)
-    groups = None
-    if sensitive:
-        groups = groups_of(table, sensitive, missing.missing_groups)
-        groups = check_groups(_spelled_like(known, groups), len(table), missing="own_group")
-    preprocessing = replace(preprocessing, impute=missing.features == "impute")
-    X = preprocessing.rows_of(table)
-    return LoadedTable(X, groups, preprocessing, kept, ids, id_name)
+    """Read a table and turn it into rows and groups.
 
-
-def roles_for_predict(
-    source: TableSource,
-    preprocessing: Preprocessing,
-    *,
-    id_column: str | None = None,
-    groups_needed: bool = True,
-) -> Roles:
-    """Columns of a table for a model; without ``groups_needed`` it may lack all sensitive ones."""
-    sensitive = _sensitive_of(source, preprocessing, groups_needed)
-    roles = Roles(sensitive, tuple(preprocessing.inputs), id_column)
-    check_id(id_column, (*roles.sensitive, *roles.features))
-    require_columns(source, roles.needed)
-    return roles
-
-
-def _sensitive_of(
-    source: TableSource, preprocessing: Preprocessing, needed: bool
-) -> tuple[str, ...]:
-    """Sensitive columns to read of a table with new rows: all, or none if they are optional."""
-    columns = preprocessing.sensitive
-    absent = [name for name in columns if name not in source.columns]
-    if len(absent) == len(columns):
-        if needed:
-            are_features = set(preprocessing.inputs) & set(columns)
-            require_columns(source, columns, "" if are_features else BLIND_ADVICE)
-        for name in columns:
-            near = nearest(name, source.columns)
-            if near is not None:
-                warnings.warn(
-                    f"{source.title} has no column {name!r}; did you mean {near!r}? Rows are "
-                    "labelled without groups.",
-                    FairnessWarning,
-                    stacklevel=users_stacklevel(),
-                )
-        return ()
-    if absent and not needed:
-        present = [name for name in columns if name in source.columns]
-        raise ValueError(
-            f"{source.title} has {', '.join(map(quoted, present))}, but not "
-            f"{', '.join(map(quoted, absent))}: all sensitive columns together name a group. "
-            "--unknown-groups blind labels rows with all of them or without any."
-        )
-    return columns
-
-
-def _read(
-    source: TableSource, roles: Roles, names: set[str], missing: MissingPolicy
-) -> tuple[pa.Table, np.ndarray | None, Any, str]:
-    """The rows to keep, which ones these are, and what identifies all rows."""
+    How that is done is learned from the table, or is the ``preprocessing`` of a model with the
+    groups ``known``.
+    """
+    names = roles.names
+    if preprocessing is not None:
+        names = (preprocessing.text_columns | names) & set(roles.needed)
     table = source.read(roles.needed, names=names)
-    if roles.id_column is None:
-        ids, id_name = pa.array(np.arange(table.num_rows)), ROW_NUMBER
-    else:
+    ids, id_name = pa.array(np.arange(table.num_rows)), ROW_NUMBER
+    if roles.id_column is not None:
         ids, id_name = table.column(roles.id_column), roles.id_column
         check_names(ids, id_name)
     kept = missing.complete_rows(table, roles)
@@ -186,7 +101,37 @@ def _read(
         if not kept.any():
             raise ValueError(f"Every row of {source.title} has a missing value: no row is left.")
         table = table.filter(pa.array(kept))
-    return table, kept, ids, id_name
+    groups = None
+    if roles.sensitive:
+        groups = groups_of(table, roles.sensitive, missing.groups)
+        if known is None:
+            check_number_of_groups(groups, roles.sensitive)
+        else:
+            groups = check_groups(_spelled_like(known, groups), len(table), missing="own_group")
+    if preprocessing is None:
+        preprocessing = Preprocessing.learn(
+            table, roles.features, roles.sensitive, impute=missing.impute
+        )
+    else:
+        preprocessing = replace(preprocessing, impute=missing.impute)
+    return LoadedTable(preprocessing.rows_of(table), groups, preprocessing, kept, ids, id_name)
+
+
+def roles_for_predict(
+    source: TableSource,
+    preprocessing: Preprocessing,
+    *,
+    id_column: str | None = None,
+    blind: bool = False,
+) -> Roles:
+    """Columns of a table for a model; if ``blind`` it may lack all sensitive ones."""
+    sensitive = preprocessing.sensitive
+    has_none = not set(sensitive) & set(source.columns)
+    roles = Roles(() if blind and has_none else sensitive, tuple(preprocessing.inputs), id_column)
+    can_be_blind = has_none and not set(sensitive) & set(roles.features)
+    require_columns(source, roles.sensitive, BLIND_ADVICE if can_be_blind else "")
+    require_columns(source, roles.needed)
+    return roles
 
 
 def check_names(column: pa.ChunkedArray, name: str) -> None:
@@ -215,16 +160,7 @@ def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
 
 def object_array(values: Sequence[Any]) -> np.ndarray:
     """One-dimensional array of any objects, tuples included."""
-    array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        array[place] = value
-    return array
-
-
-def _without_none(name: Any, missing: Any) -> Any:
-    if isinstance(name, tuple):
-        return tuple(_without_none(part, missing) for part in name)
-    return missing if name is None else name
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def spelling(name: Any) -> Any:
@@ -245,20 +181,18 @@ def _spelled_like(known: Sequence[Any], groups: Groups) -> np.ndarray:
     return object_array(names)[groups.codes]
 
 
-def check_number_of_groups(groups: Groups, n_rows: int, columns: Sequence[str]) -> None:
+def check_number_of_groups(groups: Groups, columns: Sequence[str]) -> None:
     """Warn of a single group or of many; too many are an error."""
-    title = f"The sensitive column {quoted(columns[0])}"
-    if len(columns) > 1:
-        title = f"The intersection of {', '.join(map(quoted, columns))}"
     if groups.n_groups == 1:
         _warn(
-            f"{title} has one value only, {quoted(groups.names[0])}: every clustering is "
-            "proportional to a single group, so that fairness changes nothing."
+            f"The sensitive column {', '.join(map(quoted, columns))} has one value only, "
+            f"{quoted(groups.names[0])}: every clustering is proportional to a single group."
         )
     if groups.n_groups <= MANY_GROUPS:
         return
     message = (
-        f"{title} has {groups.n_groups:,} groups in {n_rows:,} rows, the smallest of "
+        f"The sensitive column {', '.join(map(quoted, columns))} has {groups.n_groups:,} groups "
+        f"in {len(groups.codes):,} rows, the smallest of "
         f"{counted(int(groups.sizes.min()), 'row')}. Proportions of so many groups mean little: "
         "merge small groups, or replace values (of an age, say) by ranges."
     )

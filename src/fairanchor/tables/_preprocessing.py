@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as types
 
 from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.tables._roles import is_missing
 from fairanchor.tables._wording import counted, quoted, typed
 
@@ -51,10 +54,9 @@ class NumericColumn:
             np.divide(values - self.center, self.scale, out=out[:, 0])
         out[np.isnan(values), 0] = 0.0
         if not np.isfinite(out).all():
-            row = int(np.argmin(np.isfinite(out[:, 0])))
             raise ValueError(
-                f"The column {quoted(self.name)} has the value {values[row]:g} in row {row}, which "
-                f"is too far from the mean {self.center:g} of the fit for double precision."
+                f"The column {quoted(self.name)} has values too far from the mean "
+                f"{self.center:g} of the fit for double precision."
             )
 
 
@@ -78,19 +80,16 @@ class CategoricalColumn:
         known = np.flatnonzero(codes >= 0)
         if len(known) < len(codes):
             first = texts[int(np.argmin(codes >= 0))].as_py()
-            warnings.warn(
+            _warn(
                 f"The column {quoted(self.name)} has {counted(len(codes) - len(known), 'value')} "
                 f"that the model has not seen, such as {quoted(first)}. They are encoded as 0 for "
-                "every category.",
-                UserWarning,
-                stacklevel=users_stacklevel(),
+                "every category."
             )
         out[:] = 0.0
         out[known, codes[known]] = 1.0
 
 
 Column = NumericColumn | CategoricalColumn
-KINDS = {NumericColumn: "numeric", CategoricalColumn: "categorical"}
 
 
 def category_name(column: str, category: str) -> str:
@@ -128,8 +127,10 @@ class Preprocessing:
         """Learn means, deviations and categories of a table; ``impute`` allows missing values."""
         for name in features:
             _warn_identifiers(table.column(name), name)
-        statistics = statistics_of([values_of(table, features, impute=impute)], features)
-        return cls.of_statistics([statistics], features, sensitive, impute=impute)
+        starts = range(0, max(table.num_rows, 1), CHUNK_ROWS)  # as of files in chunks
+        parts = ([table.slice(start, CHUNK_ROWS)] for start in starts)
+        statistics = (statistics_of(part, features, impute=impute) for part in parts)
+        return cls.of_statistics(statistics, features, sensitive, impute=impute)
 
     @classmethod
     def of_statistics(
@@ -141,7 +142,7 @@ class Preprocessing:
         impute: bool = False,
     ) -> Preprocessing:
         """Merge the statistics (`statistics_of`) of all parts of a table, in their order."""
-        merged = reduce(partial(_merged, features), statistics)
+        merged = reduce(lambda one, other: list(map(Statistics.merged, one, other)), statistics)
         columns = tuple(part.column(name) for part, name in zip(merged, features, strict=True))
         return cls(columns, tuple(sensitive), impute)
 
@@ -206,226 +207,178 @@ class Preprocessing:
         for number, column in enumerate(self.columns):
             if isinstance(column, NumericColumn):
                 row[column.name] = [column.center]
-                step = StandardScaler()
+                parts: list[Any] = [StandardScaler()]
                 if self.impute:
-                    step = make_pipeline(step, SimpleImputer(strategy="constant", fill_value=0.0))
+                    parts.append(SimpleImputer(strategy="constant", fill_value=0.0))
             else:
                 row[column.name] = [column.fill]
-                step = OneHotEncoder(
-                    categories=[list(column.categories)],
-                    sparse_output=False,
-                    handle_unknown="warn",
-                    feature_name_combiner=category_name,
+                # Missing text is NaN or None, depending on the version of pandas.
+                parts = [
+                    SimpleImputer(missing_values=v, strategy="constant", fill_value=column.fill)
+                    for v in ((np.nan, None) if self.impute else ())
+                ]
+                parts.append(
+                    OneHotEncoder(
+                        categories=[list(column.categories)],
+                        sparse_output=False,
+                        handle_unknown="warn",
+                        feature_name_combiner=category_name,
+                    )
                 )
-                if self.impute:
-                    # Missing text is NaN or None, depending on the version of pandas.
-                    imputers = [
-                        SimpleImputer(
-                            missing_values=missing, strategy="constant", fill_value=column.fill
-                        )
-                        for missing in (np.nan, None)
-                    ]
-                    step = make_pipeline(*imputers, step)
-            steps.append((f"column {number}", step, [column.name]))
+            steps.append((f"column {number}", make_pipeline(*parts), [column.name]))
         # Fitted to one row of means, which has no deviations.
         transformer = ColumnTransformer(steps, verbose_feature_names_out=False)
         transformer.fit(pd.DataFrame(row))
         for number, column in enumerate(self.columns):
             if isinstance(column, NumericColumn):
-                step = transformer.named_transformers_[f"column {number}"]
-                scaler = step[0] if self.impute else step
+                scaler = transformer.named_transformers_[f"column {number}"][0]
                 scaler.scale_, scaler.var_ = np.array([column.scale]), np.array([column.scale**2])
         return transformer
 
     def describe(self) -> str:
         """One sentence for people."""
-        n_categorical = sum(isinstance(column, CategoricalColumn) for column in self.columns)
-        n_numeric = len(self.columns) - n_categorical
-        parts = []
+        n_numeric = sum(isinstance(column, NumericColumn) for column in self.columns)
+        n_text, parts = len(self.columns) - n_numeric, []
         if n_numeric:
             columns = counted(n_numeric, "numeric column")
             parts.append(f"{columns} standardised (mean 0, deviation 1)")
-        if n_categorical:
-            n_outputs = len(self.feature_names) - n_numeric
-            outputs = f"{counted(n_outputs, 'column')} of 0 and 1"
-            parts.append(f"{counted(n_categorical, 'text column')} as {outputs}")
+        if n_text:
+            outputs = counted(len(self.feature_names) - n_numeric, "column")
+            parts.append(f"{counted(n_text, 'text column')} as {outputs} of 0 and 1")
         return " and ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """A structure of JSON types; numbers keep all digits."""
-        columns = [{"kind": KINDS[type(column)]} | asdict(column) for column in self.columns]
+        columns = [asdict(column) for column in self.columns]
         return {"columns": columns, "sensitive": list(self.sensitive), "impute": self.impute}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Preprocessing:
         """Inverse of `to_json`; a structure that it cannot have written is an error."""
         columns: list[Column] = []
+        texts: list[Any] = list(plain["sensitive"])
+        is_valid = type(plain["impute"]) is bool
         for entry in plain["columns"]:
-            entry = dict(entry)
-            kind = entry.pop("kind")
-            column: Column
-            if kind == "numeric":
-                column = NumericColumn(**entry)
-                numbers = (column.center, column.scale)
-                is_valid = all(type(x) is float and math.isfinite(x) for x in numbers)
-                is_valid = is_valid and column.scale > 0
+            texts.append(entry["name"])
+            if "categories" in entry:
+                names = tuple(entry["categories"])
+                texts += names
+                is_valid &= len(set(names)) == len(names) and entry["fill"] in names
+                columns.append(CategoricalColumn(**(entry | {"categories": names})))
             else:
-                entry["categories"] = tuple(entry["categories"])
-                column = CategoricalColumn(**entry)
-                is_valid = all(isinstance(text, str) for text in column.categories)
-                is_valid = is_valid and len(set(column.categories)) == len(column.categories)
-                is_valid = is_valid and kind == "categorical" and column.fill in column.categories
-            if not (is_valid and isinstance(column.name, str)):
-                raise ValueError(f"invalid column {str(column)[:200]}")
-            columns.append(column)
-        sensitive, impute = tuple(plain["sensitive"]), plain["impute"]
-        are_texts = all(isinstance(name, str) for name in sensitive)
-        if not (are_texts and type(impute) is bool):
+                numbers = entry["center"], entry["scale"]
+                is_valid &= all(type(x) is float and math.isfinite(x) for x in numbers)
+                is_valid &= bool(entry["scale"] > 0)
+                columns.append(NumericColumn(**entry))
+        if not (is_valid and all(isinstance(text, str) for text in texts)):
             raise ValueError("invalid preprocessing")
-        return cls(tuple(columns), sensitive, impute)
+        return cls(tuple(columns), tuple(plain["sensitive"]), plain["impute"])
 
 
 # Learning.
 
 
 @dataclass(frozen=True)
-class NumberStatistics:
-    """Number of values, mean, and sum of squared differences from the mean."""
+class Statistics:
+    """Of the values of a column: number, mean and sum of squared differences from it, or texts.
 
-    n: int
-    mean: float
-    squares: float
+    ``texts`` has how often each text occurs; None is a column of numbers.
+    """
+
+    name: str
+    n: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    texts: Counter[str] | None = None
 
     @classmethod
-    def of(cls, parts: list[np.ndarray]) -> NumberStatistics:
+    def of(cls, name: str, parts: list[Any]) -> Statistics:
+        """Of consecutive pieces, whatever their lengths: arrays of numbers, or counts of texts."""
+        if any(isinstance(part, Counter) for part in parts):
+            if not all(isinstance(part, Counter) for part in parts):
+                raise _mixed(name)
+            return cls(name, texts=sum(parts, Counter()))
         values = np.concatenate(parts)
         values = values[~np.isnan(values)]
         if len(values) == 0:
-            return cls(0, 0.0, 0.0)
+            return cls(name)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(values.mean())
-            return cls(len(values), mean, float(((values - mean) ** 2).sum()))
+            return cls(name, len(values), mean, float(((values - mean) ** 2).sum()))
 
-    def merged(self, other: NumberStatistics) -> NumberStatistics:
-        n = self.n + other.n
+    def merged(self, other: Statistics) -> Statistics:
+        """Those of both parts."""
+        if self.texts is not None and other.texts is not None:
+            texts = self.texts + other.texts
+            if len(texts) > MAX_CATEGORIES:
+                _check_texts(texts, self.name)
+            return Statistics(self.name, texts=texts)
+        if self.texts is not None or other.texts is not None:
+            raise _mixed(self.name)
         if 0 in (self.n, other.n):
             return self if self.n else other
-        step = other.mean - self.mean
+        n, step = self.n + other.n, other.mean - self.mean
         squares = self.squares + other.squares + step * step * (self.n / n) * other.n
-        return NumberStatistics(n, self.mean + step * (other.n / n), squares)
+        return Statistics(self.name, n, self.mean + step * (other.n / n), squares)
 
-    def column(self, name: str) -> NumericColumn:
+    def column(self, name: str) -> Column:
         """The column that was learned."""
-        if self.n == 0:
+        if not (self.texts or self.n):
             raise _no_values(name)
-        if not (math.isfinite(self.mean) and math.isfinite(self.squares)):
-            raise ValueError(
-                f"The column {quoted(name)} has numbers whose squares exceed double precision. "
-                "Divide it by a constant, which does not change the standardised values."
-            )
-        deviation = math.sqrt(self.squares / self.n)
-        # A deviation that rounding can cause is no information to be scaled up to 1.
-        if deviation <= 10 * np.finfo(np.float64).eps * abs(self.mean):
-            deviation = 1.0
-            _warn_constant(name)
-        return NumericColumn(name, self.mean, deviation)
-
-
-@dataclass(frozen=True)
-class TextStatistics:
-    """How often each text occurs."""
-
-    counts: Counter[str]
-
-    @classmethod
-    def of(cls, parts: list[Counter[str]]) -> TextStatistics:
-        return cls(sum(parts, Counter()))
-
-    def merged(self, other: TextStatistics) -> TextStatistics:
-        return TextStatistics(self.counts + other.counts)
-
-    def checked(self, name: str) -> TextStatistics:
-        """Itself; too many different texts are an error."""
-        if len(self.counts) > MAX_CATEGORIES:
-            _check_number_like(list(self.counts), name)
-            raise ValueError(
-                f"The column {quoted(name)} is text with {len(self.counts):,} or more different "
-                f"values, such as {quoted(next(iter(self.counts)))}; at most {MAX_CATEGORIES} can "
-                f"become columns of 0 and 1. Leave it out with --exclude {typed(name)}, or with "
-                f"--id {typed(name)} if it identifies rows."
-            )
-        return self
-
-    def column(self, name: str) -> CategoricalColumn:
-        """The column that was learned."""
-        if not self.counts:
-            raise _no_values(name)
-        values = list(self.checked(name).counts)
-        _check_number_like(values, name)
-        if len(values) == 1:
-            _warn_constant(name)
-        # The most frequent one, and the first in the alphabet among equals.
-        fill = min(values, key=lambda text: (-self.counts[text], text))
-        return CategoricalColumn(name, tuple(sorted(values)), fill)
-
-
-Statistics = NumberStatistics | TextStatistics
-
-
-def values_of(table: pa.Table, features: Sequence[str], *, impute: bool) -> list[Any]:
-    """Numbers of each numeric feature, and how often each text occurs in the others."""
-    values: list[Any] = []
-    for name in features:
-        column = table.column(name)
-        type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if not impute:
-            check_complete(column, name, learning=True)
-        if _is_number(type_):
-            values.append(_numbers_of(column, name))
-        elif _is_text(type_):
-            distinct = pc.value_counts(_texts_of(column).drop_null())
-            pairs = zip(*(distinct.field(k).to_pylist() for k in ("values", "counts")), strict=True)
-            values.append(Counter(dict(pairs)))
+        if self.texts is not None:
+            _check_texts(self.texts, name)
+            # The most frequent one, and the first in the alphabet among equals.
+            [(fill, _)] = Counter(dict(sorted(self.texts.items()))).most_common(1)
+            column: Column = CategoricalColumn(name, tuple(sorted(self.texts)), fill)
+            is_constant = len(self.texts) == 1
         else:
-            raise ValueError(
-                f"The column {quoted(name)} has values of type {type_}, expected numbers or text: "
-                f"leave it out with --exclude {typed(name)}, or turn it into numbers first."
-            )
-    return values
+            deviation = math.sqrt(self.squares / self.n)
+            if not (math.isfinite(self.mean) and math.isfinite(deviation)):
+                raise ValueError(
+                    f"The column {quoted(name)} has numbers whose squares exceed double precision. "
+                    "Divide it by a constant, which does not change the standardised values."
+                )
+            # A deviation that rounding can cause is no information to be scaled up to 1.
+            is_constant = deviation <= 10 * sys.float_info.epsilon * abs(self.mean)
+            column = NumericColumn(name, self.mean, 1.0 if is_constant else deviation)
+        if is_constant:
+            _warn(f"The column {quoted(name)} is constant: it does not influence the clusters.")
+        return column
 
 
-def statistics_of(parts: list[list[Any]], features: Sequence[str]) -> list[Statistics]:
-    """Statistics of each feature in consecutive pieces of a table, from their `values_of`.
+def statistics_of(
+    tables: Iterable[pa.Table], features: Sequence[str], *, impute: bool
+) -> list[Statistics]:
+    """Statistics of each feature in consecutive pieces of a table.
 
     They depend on the rows, not on where the pieces end.
     """
-    statistics: list[Statistics] = []
-    for name, values in zip(features, zip(*parts, strict=True), strict=True):
-        is_text = {isinstance(part, Counter) for part in values}
-        if len(is_text) > 1:
-            raise _mixed(name)
-        of: Any = TextStatistics.of if is_text.pop() else NumberStatistics.of
-        statistics.append(of(list(values)))
-    return statistics
+    parts = [[_values_of(table, name, impute=impute) for name in features] for table in tables]
+    columns = zip(*parts, strict=True)
+    return [Statistics.of(name, list(c)) for name, c in zip(features, columns, strict=True)]
 
 
-def _merged(features: Sequence[str], one: list[Any], other: list[Any]) -> list[Statistics]:
-    merged: list[Statistics] = []
-    for name, a, b in zip(features, one, other, strict=True):
-        if type(a) is not type(b):
-            raise _mixed(name)
-        both = a.merged(b)
-        merged.append(both.checked(name) if isinstance(both, TextStatistics) else both)
-    return merged
-
-
-def _mixed(name: str) -> ValueError:
-    return ValueError(f"The column {quoted(name)} has numbers in some files and text in others.")
+def _values_of(table: pa.Table, name: str, *, impute: bool) -> np.ndarray | Counter[str]:
+    """Numbers of a column, or how often each text occurs."""
+    column = table.column(name)
+    type_ = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if not impute:
+        check_complete(column, name, learning=True)
+    if _is_number(type_):
+        return _numbers_of(column, name)
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+        distinct = pc.value_counts(_texts_of(column).drop_null())
+        pairs = (distinct.field(part).to_pylist() for part in ("values", "counts"))
+        return Counter(dict(zip(*pairs, strict=True)))
+    raise ValueError(
+        f"The column {quoted(name)} has values of type {type_}, expected numbers or text: "
+        f"leave it out with --exclude {typed(name)}, or turn it into numbers first."
+    )
 
 
 def check_complete(column: pa.ChunkedArray, name: str, *, learning: bool = False) -> None:
     """Raise an error for missing values."""
-    if column.null_count == 0 and not pa.types.is_floating(column.type):
+    if column.null_count == 0 and not types.is_floating(column.type):
         return
     missing = is_missing(column)
     if not missing.any():
@@ -442,26 +395,20 @@ def check_complete(column: pa.ChunkedArray, name: str, *, learning: bool = False
 
 
 def _is_number(type_: pa.DataType) -> bool:
-    is_ = pa.types
-    checks = (is_.is_integer, is_.is_floating, is_.is_decimal, is_.is_boolean, is_.is_null)
-    return any(check(type_) for check in checks)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    is_ = pa.types
-    return any(check(type_) for check in (is_.is_string, is_.is_large_string, is_.is_string_view))
+    is_real = types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_)
+    return is_real or types.is_boolean(type_) or types.is_null(type_)
 
 
 def _numbers_of(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """A column as float64 with NaN where a value is missing; infinity is an error."""
-    if pa.types.is_dictionary(column.type):
+    if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not _is_number(column.type):
         raise ValueError(
             f"The column {quoted(name)} has values of type {column.type}, expected numbers as in "
             "the table that the model was fitted to."
         )
-    if pa.types.is_boolean(column.type):
+    if types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     values = column.cast(pa.float64(), safe=False).to_numpy()
     infinite = np.isinf(values)
@@ -477,20 +424,27 @@ def _texts_of(column: pa.ChunkedArray) -> pa.Array:
     return column.cast(pa.string()).combine_chunks()
 
 
-def _check_number_like(values: list[str], name: str) -> None:
-    """Raise an error for text that seems to be numbers with a flaw."""
+def _check_texts(texts: Iterable[str], name: str) -> None:
+    """Raise an error for text that seems to be numbers with a flaw, or has too many values."""
+    values = list(texts)
     alike = [value for value in values if NUMBER_LIKE.fullmatch(value)]
     # Digits alone are codes: a file that knows types would have numbers as numbers.
-    if len(alike) <= max(1, len(values) // 2) or all(map(NUMBER.fullmatch, values)):
-        return
-    others = [value for value in values if value not in set(alike)]
-    other = f"; the first other value is {quoted(others[0])}" if others else ""
-    raise ValueError(
-        f"The column {quoted(name)} is text, although {len(alike):,} of its {len(values):,} "
-        f"different values are written like numbers or dates, such as {quoted(alike[0])}{other}. "
-        "Write numbers with a point before decimals and no other sign, leave missing ones empty, "
-        f"or leave the column out with --exclude {typed(name)}."
-    )
+    if len(alike) > max(1, len(values) // 2) and not all(map(NUMBER.fullmatch, values)):
+        others = [value for value in values if value not in set(alike)]
+        other = f"; the first other value is {quoted(others[0])}" if others else ""
+        raise ValueError(
+            f"The column {quoted(name)} is text, although {len(alike):,} of its {len(values):,} "
+            f"different values are written like numbers or dates, such as {quoted(alike[0])}"
+            f"{other}. Write numbers with a point before decimals and no other sign, leave missing "
+            f"ones empty, or leave the column out with --exclude {typed(name)}."
+        )
+    if len(values) > MAX_CATEGORIES:
+        raise ValueError(
+            f"The column {quoted(name)} is text with {len(values):,} or more different values, "
+            f"such as {quoted(values[0])}; at most {MAX_CATEGORIES} can become columns of 0 and 1. "
+            f"Leave it out with --exclude {typed(name)}, or with --id {typed(name)} if it "
+            "identifies rows."
+        )
 
 
 def _no_values(name: str) -> ValueError:
@@ -499,30 +453,27 @@ def _no_values(name: str) -> ValueError:
     )
 
 
-def _warn_constant(name: str) -> None:
-    warnings.warn(
-        f"The column {quoted(name)} is constant: it does not influence the clusters.",
-        UserWarning,
-        stacklevel=users_stacklevel(),
-    )
+def _mixed(name: str) -> ValueError:
+    return ValueError(f"The column {quoted(name)} has numbers in some files and text in others.")
 
 
 def _warn_identifiers(column: pa.ChunkedArray, name: str) -> None:
     """Warn of whole numbers that seem to identify rows."""
-    if not pa.types.is_integer(column.type) or column.null_count == len(column):
+    n = len(column)
+    if not types.is_integer(column.type) or column.null_count == n:
         return
     low, high = pc.min_max(column).as_py().values()
-    reason = None
     if max(abs(low), abs(high)) > LARGEST_EXACT_INTEGER:
         reason = f"whole numbers beyond 2**53, up to {high}, which lose their last digits"
-    elif (
-        len(column) >= 10 and high - low == len(column) - 1 == pc.count_distinct(column).as_py() - 1
-    ):
+    elif n >= 10 and high - low == n - 1 and pc.count_distinct(column).as_py() == n:
         reason = f"the numbers {low} to {high}, each once"
-    if reason is not None:
-        warnings.warn(
-            f"The column {quoted(name)} has {reason}. If it identifies rows, use --id "
-            f"{typed(name)} or --exclude {typed(name)}.",
-            UserWarning,
-            stacklevel=users_stacklevel(),
-        )
+    else:
+        return
+    _warn(
+        f"The column {quoted(name)} has {reason}. If it identifies rows, use --id {typed(name)} or "
+        f"--exclude {typed(name)}."
+    )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=users_stacklevel())

@@ -1,32 +1,45 @@
-"""Tables from CSV, TSV, Parquet and Arrow files, or from standard input; pyarrow reads them."""
+"""Tables from CSV, TSV, Parquet and Arrow files, directories, or standard input."""
 
+import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyarrow import csv, ipc, parquet
 
+from fairanchor.rows._row_files import Footers
 from fairanchor.tables._wording import quoted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 -t utf-8."
-BINARY_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 GZIP = b"\x1f\x8b"
 SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
 
 
 class TableSource:
-    """A table whose column names are known and whose columns are read on request."""
+    """A table whose column names are known and whose columns are read on request.
+
+    ``footers`` are those of a directory's files, None for a single file.
+    """
 
     def __init__(
-        self, title: str, columns: list[str], read: Callable[[list[str], set[str]], pa.Table]
+        self,
+        title: str,
+        columns: list[str],
+        read: Callable[[list[str], set[str]], pa.Table],
+        footers: Footers | None = None,
     ) -> None:
         self.title = title
         self.columns = columns
+        self.footers = footers
         self._read = read
         if not columns:
             raise ValueError(f"{title} has no columns.")
@@ -52,6 +65,12 @@ class TableSource:
                 table = table.set_column(place, field.name, as_integers(column))
         return table
 
+    def row_numbers(self, n_rows: int) -> np.ndarray:
+        """Number of each row in its file."""
+        if self.footers is None:
+            return np.arange(n_rows)
+        return np.concatenate([np.arange(file.n_rows) for file, _ in self.footers.opened])
+
 
 def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of text as integers if no spelling is lost."""
@@ -65,12 +84,14 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
-    """Open a CSV, TSV, Parquet or Arrow table without reading its rows.
+    """Open a table without reading its rows: a file, or a directory of Parquet or Arrow files.
 
-    It may be compressed by gzip; ``-`` is standard input, and a pipe is read to its end. The
+    A file may be compressed by gzip; ``-`` is standard input, and a pipe is read to its end. The
     content decides between Parquet, Arrow and text. Values of text are separated by
     ``delimiter``, by default a tab for ``.tsv`` and ``.tab``, else a comma.
     """
+    if os.path.isdir(path):
+        return _open_directory(str(path))
     data, title = _data_of(path)
     name = Path(str(path).lower())
     with _stream(data) as stream:
@@ -88,6 +109,33 @@ def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
     return _open_csv(data, title, delimiter or ("\t" if is_tsv else ","))
 
 
+def _open_directory(directory: str) -> TableSource:
+    """The Parquet or Arrow files of a directory, in the order of their names."""
+    hidden = re.compile(r"(^|/)[._]")
+    paths = [path.as_posix() for path in Path(directory).rglob("*") if path.is_file()]
+    paths = sorted(path for path in paths if not hidden.search(os.path.relpath(path, directory)))
+    if not paths:
+        raise ValueError(f"{directory} has no files, expected Parquet or Arrow files.")
+    first = {SUFFIXES.get(os.path.splitext(path)[1].lower()): path for path in reversed(paths)}
+    if len(first) > 1 or None in first:
+        examples = [first[None]] if None in first else list(first.values())
+        raise ValueError(
+            f"{directory} has {' and '.join(map(os.path.basename, examples))}: expected only "
+            ".parquet files, or only .arrow (.feather). Convert text files to Parquet, or name a "
+            "single one."
+        )
+    [kind] = first
+    footers = Footers.of(ds.dataset(paths, format=kind))
+
+    def read(columns: list[str], names: set[str]) -> pa.Table:
+        features = [column for column in columns if column not in names]
+        footers.check_columns(features, [c for c in columns if c in names], numbers=False)
+        with _reading(directory, f"directory of {kind}"):
+            return footers.dataset.to_table(columns)
+
+    return TableSource(directory, footers.names, read, footers)
+
+
 def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
     """A Path, or all bytes of standard input or a pipe as a Buffer; and the table's name."""
     if str(path) == "-":
@@ -96,11 +144,6 @@ def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
         content, title = sys.stdin.buffer.read(), "standard input"
     else:
         path, title = Path(path), str(path)
-        if path.is_dir():
-            raise IsADirectoryError(
-                f"{path} is a directory, expected one file with a table. Only 'fairanchor fit' "
-                "and 'fairanchor predict' read directories: name one of the files, or join them."
-            )
         if not path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
         if path.is_file() and path.stat().st_size > 0:
@@ -117,7 +160,7 @@ def _stream(data: Path | pa.Buffer) -> pa.NativeFile:
 
 def _check_text(head: bytes, suffix: str, title: str) -> None:
     """Raise an error for the first bytes of a file that is no text table."""
-    if suffix in BINARY_SUFFIXES:
+    if suffix in (*SUFFIXES, ".ipc"):
         raise ValueError(
             f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
             "has the wrong suffix."
@@ -161,26 +204,25 @@ def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource
             table = csv.read_csv(
                 _stream(data), parse_options=parsing(len(columns)), convert_options=convert
             )
-        if any(pa.types.is_binary(field.type) for field in table.schema):
-            raise ValueError(NOT_UTF8.format(title))
-        _check_line_breaks(table, title)
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if pa.types.is_binary(field.type):
+                raise ValueError(NOT_UTF8.format(title))
+            if pa.types.is_string(field.type):
+                _check_line_breaks(column, field.name, title)
         return table
 
     return TableSource(title, columns, read)
 
 
-def _check_line_breaks(table: pa.Table, title: str) -> None:
+def _check_line_breaks(column: pa.ChunkedArray, name: str, title: str) -> None:
     """Raise an error if a value spans several lines: pyarrow reads an open quote to the end."""
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if not pa.types.is_string(field.type):
-            continue
-        row = pc.index(pc.match_substring_regex(column, "[\r\n]"), True).as_py()
-        if row >= 0:
-            raise ValueError(
-                f"{title}: the value of the column {quoted(field.name)} in row {row:,} (counted "
-                f"from 0) contains a line break: {quoted(column[row].as_py())}. A quote before it "
-                "is probably not closed; columns that are used must not contain line breaks."
-            )
+    row = pc.index(pc.match_substring_regex(column, "[\r\n]"), True).as_py()
+    if row >= 0:
+        raise ValueError(
+            f"{title}: the value of the column {quoted(name)} in row {row:,} (counted from 0) "
+            f"contains a line break: {quoted(column[row].as_py())}. A quote before it is probably "
+            "not closed; columns that are used must not contain line breaks."
+        )
 
 
 def _open_binary(data: Path | pa.Buffer, title: str, kind: str) -> TableSource:
@@ -207,11 +249,7 @@ def _reading(title: str, kind: str, delimiter: str | None = None) -> Iterator[No
     try:
         yield
     except pa.ArrowMemoryError as error:
-        raise MemoryError(
-            f"{title} could not be read as {kind}: {str(error).splitlines()[0]}. The file is "
-            "larger than the available memory, or it is damaged. A directory of Parquet files is "
-            "read in chunks."
-        ) from error
+        raise MemoryError(f"{title} could not be read, or is damaged: {error}") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0][:200]
         if delimiter is None:

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairanchor.tables._wording import RequestError, quoted
+from fairanchor.tables._wording import quoted
 
 if TYPE_CHECKING:
     from fairanchor.tables._read import TableSource
+
+
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,18 @@ class Roles:
     sensitive: tuple[str, ...]
     features: tuple[str, ...]
     id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.id_column in (*self.sensitive, *self.features):
+            raise click.UsageError(
+                f"--id {quoted(self.id_column)}: the column cannot be the id of a row and also a "
+                "feature or a sensitive column."
+            )
+        if self.id_column == CLUSTER:
+            raise click.UsageError(
+                f"--id {quoted(CLUSTER)}: a column of the output has this name as well. Rename it "
+                "in the input."
+            )
 
     @property
     def needed(self) -> list[str]:
@@ -39,33 +55,34 @@ class Roles:
 
 @dataclass(frozen=True)
 class MissingPolicy:
-    """Missing values in sensitive columns (an error, a group, or dropped rows) and in features."""
+    """Missing values in sensitive columns and in features, by the choices of ``--missing``."""
 
-    groups: str = "error"  # or "own_group", "drop"
-    features: str = "error"  # or "impute", "drop"
+    choices: frozenset[str]
 
     @classmethod
     def of(cls, choices: Iterable[str]) -> MissingPolicy:
-        """Policy of ``--missing``; ``drop-rows`` applies where no other choice does."""
-        chosen = set(choices)
+        chosen = frozenset(choices)
         if "error" in chosen and len(chosen) > 1:
-            others = sorted(chosen - {"error"})
-            raise RequestError(f"--missing error and --missing {others[0]} contradict each other.")
-        rest = "drop" if "drop-rows" in chosen else "error"
-        return cls(
-            groups="own_group" if "own-group" in chosen else rest,
-            features="impute" if "impute" in chosen else rest,
-        )
+            other = min(chosen - {"error"})
+            raise click.UsageError(f"--missing error and --missing {other} contradict each other.")
+        return cls(chosen)
 
     @property
-    def missing_groups(self) -> str:
+    def groups(self) -> str:
         """The parameter ``missing_groups`` of an estimator."""
-        return "own_group" if self.groups == "own_group" else "error"
+        return "own_group" if "own-group" in self.choices else "error"
+
+    @property
+    def impute(self) -> bool:
+        """Whether missing features are replaced."""
+        return "impute" in self.choices
 
     def complete_rows(self, table: pa.Table, roles: Roles) -> np.ndarray | None:
-        """Which rows to keep, or None for all of them."""
-        columns = set(roles.sensitive) if self.groups == "drop" else set()
-        columns |= set(roles.features) if self.features == "drop" else set()
+        """Which rows to keep, or None for all: rows are dropped where no other choice applies."""
+        if "drop-rows" not in self.choices:
+            return None
+        columns = {*(() if self.groups == "own_group" else roles.sensitive)}
+        columns |= {*(() if self.impute else roles.features)}
         incomplete = np.zeros(table.num_rows, dtype=bool)
         for name in columns:
             incomplete |= is_missing(table.column(name))
@@ -84,35 +101,29 @@ def choose_columns(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     id_column: str | None = None,
-    optional: bool = False,
 ) -> Roles:
     """Give every column its role.
 
     Names may be lists separated by commas. ``features`` are by default all columns except the
     sensitive ones, the id and ``exclude``; a sensitive column is a feature only if it is named
-    there. ``optional`` allows no sensitive column.
+    there.
     """
     if features and exclude:
-        raise RequestError("--features and --exclude are both given: use one of them.")
-    sensitive = split_names(source, sensitive)
-    if not (sensitive or optional):
-        raise RequestError(
-            f"No sensitive column is named; {source.title} has {_shortened(source.columns)}."
-        )
+        raise click.UsageError("--features and --exclude are both given: use one of them.")
+    columns = split_names(source, sensitive)
     if id_column is not None:
         require_columns(source, [id_column])
     if features:
         chosen = split_names(source, features)
     else:
-        left_out = {*sensitive, *split_names(source, exclude or ()), id_column}
+        left_out = {*columns, *split_names(source, exclude or ()), id_column}
         chosen = [name for name in source.columns if name not in left_out]
-    check_id(id_column, (*sensitive, *chosen))
     if not chosen:
         raise ValueError(
             f"{source.title} has no column left to cluster by: sensitive are "
-            f"{_shortened(sensitive)}, all columns are {_shortened(source.columns)}."
+            f"{_shortened(columns)}, all columns are {_shortened(source.columns)}."
         )
-    return Roles(tuple(sensitive), tuple(chosen), id_column)
+    return Roles(tuple(columns), tuple(chosen), id_column)
 
 
 def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> list[str]:
@@ -129,18 +140,9 @@ def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> 
         names += [part if part in source.columns else part.strip() for part in parts]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise RequestError(f"The column {quoted(repeated[0])} is named more than once.")
+        raise click.UsageError(f"The column {quoted(repeated[0])} is named more than once.")
     require_columns(source, names, advice)
     return names
-
-
-def check_id(id_column: str | None, used: Sequence[str]) -> None:
-    """Raise an error for an id that is also a feature or sensitive."""
-    if id_column in used:
-        raise RequestError(
-            f"--id {quoted(id_column)}: the column cannot be the id of a row and also a feature or "
-            "a sensitive column."
-        )
 
 
 def require_columns(source: TableSource, names: Iterable[str], advice: str = "") -> None:

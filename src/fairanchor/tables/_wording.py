@@ -4,10 +4,6 @@ import shlex
 from typing import Any
 
 
-class RequestError(ValueError):
-    """Command-line arguments that contradict each other, whatever the data are."""
-
-
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, feather, parquet
 
 from fairanchor._utils._files import is_device, replacing, standard_output
-from fairanchor.tables._wording import RequestError
 
 
 def write_table(table: pa.Table, path: Any, *, force: bool = False) -> None:
@@ -36,7 +36,7 @@ def check_format(path: Any) -> Callable[[pa.Table, Any], None]:
         return _write_csv
     if suffix not in WRITERS:
         ending = f"ends in {suffix!r}, which names no format" if suffix else "has no suffix"
-        raise RequestError(f"{path} {ending}: expected one of {', '.join(WRITERS)}.")
+        raise click.UsageError(f"{path} {ending}: expected one of {', '.join(WRITERS)}.")
     return WRITERS[suffix]
 
 
