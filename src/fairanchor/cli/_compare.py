@@ -23,9 +23,7 @@ PLAIN, ALONE = "k-means", "fair k-means"
 # Starts of plain k-means.
 PLAIN_STARTS = 10
 METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
-# Part of the cost within which cost and bound differ by rounding only.
-ROUNDING = 1e-12
-PATH_HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation", "gap")
+PATH_HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation")
 
 # Entries of the summary, lines to print, problems, and a function that draws the figure.
 Comparison = tuple[dict[str, Any], list[str], list[str], Callable[[Any], Any] | None]
@@ -66,9 +64,8 @@ def compare(source: str, **options: Any) -> None:
 
     With --path the table has a row for each tolerance: a group's share of a cluster is between
     (1 - tolerance) p and p / (1 - tolerance), where p is its share of all rows. 'violation' is by
-    how many rows the worst cell misses these bounds, 'gap' the certified part of the cost that
-    whole rows add at most; below 0 where labels gain by missing bounds by a part of a row. With
-    --attributes separate the bounds hold for each sensitive column by itself.
+    how many rows the worst cell misses these bounds. With --attributes separate the bounds hold for
+    each sensitive column by itself.
     """
     figure, run = options["figure"], Run(options["quiet"])
     _check_request(source, options)
@@ -319,7 +316,7 @@ def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[
         line = (
             f"{record['tolerance']:11g}{record['cost']:11.4g}{relative:>11}"
             f"{record['balance']:11.4f}{record['relative_balance']:11.4f}"
-            f"{record['violation']:11.2f}{_gap(record):11.1e}"
+            f"{record['violation']:11.2f}"
         )
         for column, width in zip(columns, widths, strict=True):
             line += f"{record['attributes'][column]['relative_balance']:{width}.4f}"
@@ -329,11 +326,6 @@ def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[
             "Columns named like sensitive ones have their relative balance; the others are about "
             "the worst of them."
         )
-    if any(_gap(record) < 0.0 for record in records):
-        lines.append(
-            "A gap below 0: labels that miss bounds by a part of a row cost less than any within "
-            "them, for the same centres."
-        )
     if suggested is not None:
         tolerance = loosest["tolerance"]
         of = f"{tolerance:g} ({'no constraint' if tolerance == 1.0 else 'the loosest one here'})"
@@ -342,10 +334,3 @@ def _path_lines(records: list[dict[str, Any]], suggested: float | None) -> list[
             text = f"No tighter tolerance costs at most 5% more than {of}"
         lines.append(f"{text}. This describes the curve; it is not a recommendation.")
     return lines
-
-
-def _gap(record: dict[str, Any]) -> float:
-    """Part of the cost that labels within the bounds could save at most; below 0 if none."""
-    cost: float = record["cost"]
-    gap = (cost - record["lp_value"]) / cost if cost > 0 else 0.0
-    return gap if abs(gap) > ROUNDING else 0.0

@@ -268,6 +268,11 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
     written = {what: path for what, path in outputs.items() if path is not None}
     anchors = f"{counted(result['n_anchors'], 'anchor')}, " if "n_anchors" in result else ""
     has_groups = bool(result["sensitive"])
+    gap = result["assignment_gap"] if result["assignment_gap"] > ROUNDING * result["cost"] else 0.0
+    graph = ""
+    if "mass_error" in result:
+        mass_error, duality_gap = result["mass_error"], result["duality_gap"]
+        graph = f"; anchor graph: mass error {mass_error:.2g} rows, duality gap {duality_gap:.2g}"
     run.say(
         "",
         *common.composition_lines(result["counts"], result["groups"] if has_groups else ()),
@@ -275,7 +280,8 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
         *([common.measures_line(result)] if has_groups else []),
         *common.attribute_lines(result.get("attributes")),
         f"cost {result['cost']:.6g}, {anchors}{sum(run.timings.values()):.1f} s",
-        _certificates_line(result),
+        f"certificates: worst violation {result['worst_violation']:.2f} rows, assignment gap "
+        f"{gap:.2g}{graph}",
         *(f"{what}: {path}" for what, path in written.items() if path != "-"),
     )
     if options["as_json"]:
@@ -294,25 +300,6 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
             "above counts the labels as they are."
         )
     exit_with(problems)
-
-
-def _certificates_line(result: dict[str, Any]) -> str:
-    """How far the labels are from the targets and from the optimum."""
-    gap = result["assignment_gap"]
-    if gap <= ROUNDING * result["cost"]:
-        gap = 0.0
-    line = (
-        f"certificates: worst violation {result['worst_violation']:.2f} rows, assignment gap "
-        f"{gap:.2g}"
-    )
-    if "lp_value" in result:
-        line += f", linear program {result['lp_value']:.6g}"
-    if "mass_error" in result:
-        line += (
-            f"; anchor graph: mass error {result['mass_error']:.2g} rows, duality gap "
-            f"{result['duality_gap']:.2g}"
-        )
-    return line
 
 
 # Directories of Parquet or Arrow files. All engines read the same rows in the same order and give
