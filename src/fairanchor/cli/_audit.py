@@ -381,7 +381,6 @@ def _report(labels: str, rows: _Rows, options: Options, run: Run) -> Any:
         favourable=favourable is not None,
         n_errors=options["group_errors"],
         n_rows_left_out=rows.n_without,
-        left_out_reason="without a cluster or a group",
         warnings=run.warnings,
         command=command_line(),
         fingerprints=file_checksums(inputs),
