@@ -65,7 +65,7 @@ def cost_by_group(
     X : array-like of shape (n_samples, n_features)
         The rows that it was fitted on.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Their groups.
+        Their groups; None if it was fitted without groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Their weights; means and shares are then weighted.
     plain_labels : array-like of shape (n_samples,), default=None
@@ -90,7 +90,9 @@ def cost_by_group(
     labels = np.asarray(fitted(estimator, "labels_"))
     X = check_rows(clone(estimator), X)
     weights = check_weights(sample_weight, X)
-    codes, names = encode_names(sensitive_features, missing="own_group")
+    codes, names = np.zeros(len(X), dtype=np.int64), []
+    if sensitive_features is not None:
+        codes, names = encode_names(sensitive_features, missing="own_group")
     for name, length in (("X", len(X)), ("sensitive_features", len(codes))):
         if length != len(labels):
             raise ValueError(

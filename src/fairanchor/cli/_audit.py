@@ -196,7 +196,6 @@ def _load(labels: str, options: Options, run: Run) -> Any:
         favourable=favourable is not None,
         n_errors=options["group_errors"],
         n_rows_left_out=int(unassigned.sum()),
-        left_out_reason="without a cluster",
         command=common.command_line(),
     )
     names = report.group_names

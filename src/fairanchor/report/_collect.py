@@ -99,8 +99,6 @@ class RunSummary:
         Warnings of the run; None if they are not known.
     n_rows_left_out : int, default=0
         Rows of the table that are in no figure.
-    left_out_reason : str
-        Completes "rows ... were left out".
     converged : bool, default=True
         Whether the iterations that made the labels converged.
     n_rows_total : int, default=None
@@ -139,7 +137,6 @@ class RunSummary:
     code: str | None = None
     warnings: list[Any] | None = None
     n_rows_left_out: int = 0
-    left_out_reason: str = "with missing values"
     converged: bool = True
     n_rows_total: Any = None
     uses_sensitive_for_prediction: bool = False
@@ -157,12 +154,8 @@ class RunSummary:
         self.cluster_names = check_names(
             self.cluster_names, "cluster_names", n_clusters, at_least=True
         )
-        if self.sample_weight is not None:
-            self.sample_weight = np.asarray(self.sample_weight, dtype=float)
-            _check_length(self.sample_weight, "sample_weight", n_rows)
-        self._check_counts()
-        self._check_features()
         for name, expected in (
+            ("sample_weight", n_rows),
             ("unassigned", len(self.group_names)),
             ("ungrouped", self.n_clusters),
             ("stability", self.n_clusters),
@@ -170,6 +163,8 @@ class RunSummary:
             if (values := getattr(self, name)) is not None:
                 setattr(self, name, np.asarray(values, dtype=float))
                 _check_length(getattr(self, name), name, expected)
+        self._check_counts()
+        self._check_features()
         if self.fingerprints is None:
             arrays = {"labels": self.labels, "groups": self.group_codes, "features": self.features}
             known = {name: array for name, array in arrays.items() if array is not None}
@@ -281,7 +276,7 @@ def summarise_run(
     X : array-like of shape (n_samples, n_features)
         The rows that it was fitted on.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
-        Their groups.
+        Their groups; None if it was fitted without groups.
     sample_weight : array-like of shape (n_samples,), default=None
         Their weights, if it was fitted with weights.
     title : str, default=None
@@ -319,6 +314,8 @@ def summarise_run(
         )
     if isinstance(plain_labels, str) and plain_labels != "fit":
         raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
+    if sensitive_features is not None:
+        sensitive_features = in_fitted_order(estimator, sensitive_features)
     codes = _known_codes(sensitive_features, list(estimator.groups_), n_rows, estimator)
     parameters = {"estimator": type(estimator).__name__} | estimator.get_params(deep=False)
     costs = None
@@ -326,7 +323,7 @@ def summarise_run(
         costs = cost_by_group(
             estimator,
             X,
-            sensitive_features=in_fitted_order(estimator, sensitive_features),
+            sensitive_features=sensitive_features,
             sample_weight=sample_weight,
             plain_labels=None if isinstance(plain_labels, str) else plain_labels,
         )
@@ -336,7 +333,7 @@ def summarise_run(
         labels=estimator.labels_,
         group_codes=codes,
         group_names=list(estimator.groups_),
-        columns=_columns_of(estimator, sensitive_features),
+        columns=_text_names(sensitive_features),
         sample_weight=None if sample_weight is None else np.asarray(sample_weight),
         counts=estimator.counts_,
         checks=checks_of_estimator(estimator),
@@ -371,15 +368,6 @@ def stability_of(estimator: Any) -> np.ndarray | None:
     sums = [np.bincount(labels, weights=w, minlength=n_clusters) for w in (unsettled, masses)]
     share = sums[0] / np.maximum(sums[1], np.finfo(float).tiny)
     return np.column_stack([clusterer.cluster_stability_, share])
-
-
-def _columns_of(estimator: Any, sensitive_features: Any) -> list[Any]:
-    """Names of the sensitive columns; none where they have none."""
-    if sensitive_features is None:
-        return []
-    columns = columns_of(in_fitted_order(estimator, sensitive_features))
-    names = [name for name, _ in columns if isinstance(name, str)]
-    return names if len(names) == len(columns) else []
 
 
 def summarise_labels(
@@ -446,11 +434,10 @@ def summarise_labels(
         cluster_names=clusters,
         group_codes=group_codes[kept],
         group_names=groups,
-        columns=[name for name in names if isinstance(name, str)],
+        columns=_text_names(sensitive_features),
         sample_weight=None if weights is None else weights[kept],
         unassigned=None if kept.all() else without,
         n_rows_left_out=int(np.count_nonzero(~kept)),
-        left_out_reason="without a cluster",
         favourable=favourable is not None,
     )
     if weights is None:
@@ -475,7 +462,6 @@ def _known_codes(
     if sensitive_features is None and len(names) == 1:
         return np.zeros(n_rows, dtype=np.int64)
     missing = getattr(estimator, "missing_groups", None)
-    sensitive_features = in_fitted_order(estimator, sensitive_features)
     codes, unknown = codes_of_known_groups(sensitive_features, names, n_rows, missing=missing)
     if unknown:
         raise ValueError(
@@ -483,6 +469,14 @@ def _known_codes(
             f"{list(unknown)[:5]}. A report is about the rows of the fit."
         )
     return codes
+
+
+def _text_names(sensitive_features: Any) -> list[str]:
+    """Names of the sensitive columns, where they have some."""
+    if sensitive_features is None:
+        return []
+    names = [name for name, _ in columns_of(sensitive_features)]
+    return names if all(isinstance(name, str) for name in names) else []
 
 
 def _checksum(array: np.ndarray) -> str:
@@ -493,17 +487,14 @@ def _checksum(array: np.ndarray) -> str:
 def _codes(values: Any, name: str, n_codes: int | None = None) -> np.ndarray:
     """Whole numbers from 0, below ``n_codes`` if it is given."""
     codes = np.asarray(values)
-    if codes.ndim != 1 or len(codes) == 0:
-        raise ValueError(f"{name} has shape {codes.shape}, expected one entry per row, at least 1.")
-    if codes.dtype.kind not in "iu":
+    is_valid = codes.ndim == 1 and len(codes) > 0 and codes.dtype.kind in "iu" and codes.min() >= 0
+    if not is_valid or (n_codes is not None and codes.max() >= n_codes):
+        below = "" if n_codes is None else f" and below {n_codes}"
         raise ValueError(
-            f"{name} has type {codes.dtype}, expected whole numbers from 0: "
-            "np.unique(values, return_inverse=True) gives names and numbers."
+            f"{name} has shape {codes.shape} and type {codes.dtype}, expected a whole number of at "
+            f"least 0{below} for each row: np.unique(values, return_inverse=True) gives names and "
+            "numbers."
         )
-    low, high = int(codes.min()), int(codes.max())
-    if low < 0 or (n_codes is not None and high >= n_codes):
-        upper = "" if n_codes is None else f" to {n_codes - 1}"
-        raise ValueError(f"{name} goes from {low} to {high}, expected from 0{upper}.")
     return codes.astype(np.int64, copy=False)
 
 

@@ -160,11 +160,10 @@ def _left_out(run: RunSummary) -> list[str]:
     if not run.n_rows_left_out:
         return []
     total = run.n_rows_total + run.n_rows_left_out
-    text = (
-        f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those "
-        f"{display_name(run.left_out_reason)}."
-    )
-    if run.unassigned is None and run.ungrouped is None:
+    is_known = run.unassigned is not None or run.ungrouped is not None
+    reason = "without a cluster or a group" if is_known else "with missing values"
+    text = f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those {reason}."
+    if not is_known:
         return [text]
     for counts, names, kind, lack in (
         (run.unassigned, run.group_names, "group", "cluster"),
