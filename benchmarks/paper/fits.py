@@ -17,7 +17,6 @@ from data import load, scores
 from fairanchor import (
     FDAS,
     AnchorFairClustering,
-    FairletClustering,
     FairnessFirstClustering,
     FairSpectralClustering,
     OneStageFairSpectralClustering,
@@ -140,7 +139,6 @@ def unweighted(method, anchors, sensitive_features, n_clusters, *, sample_weight
 # Published parameters of the faithful block where the library has other defaults.
 PUBLISHED = {
     "fmsc": OneStageFairSpectralClustering(fairness_weight=1.0, n_neighbors=5),
-    "fairlets": FairletClustering(objective="kcenter"),
 }
 # Parameters of the variants, given the fit and its alpha. "fdas" and "fac" of the paper's ablations
 # are the faithful block itself.

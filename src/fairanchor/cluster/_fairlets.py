@@ -83,9 +83,9 @@ class FairletClustering(FairClusterer):
         How to split: exactly; in the boxes of a randomly shifted quadtree, as Backurs et al. do,
         where rows are paired in the smallest box that has rows of both groups to spare; or at
         random, a baseline without geometry.
-    objective : {"kmedian", "kcenter"}, default="kmedian"
-        Sum of distances or largest distance, both for the split and for the clusters. k-center
-        can make clusters of a few outliers, whose distances are the largest.
+    objective : {"kcenter", "kmedian"}, default="kcenter"
+        Largest distance or sum of distances, both for the split and for the clusters. k-center
+        can make clusters of a few outliers, whose distances are the largest; k-median does not.
     max_ratio : int, pair of int or "auto", default="auto"
         The integer t', the most rows of one group for a row of another in a fairlet; or, for two
         groups, the pair (p, q) in any order: q rows of one group for p of the other at most.
@@ -151,7 +151,7 @@ class FairletClustering(FairClusterer):
     _parameter_constraints: dict = {
         **COMMON_CONSTRAINTS,
         "method": [StrOptions({"flow", "tree", "vanilla"})],
-        "objective": [StrOptions({"kmedian", "kcenter"})],
+        "objective": [StrOptions({"kcenter", "kmedian"})],
         "max_ratio": [
             StrOptions({"auto"}),
             Interval(Integral, 1, None, closed="left"),
@@ -165,7 +165,7 @@ class FairletClustering(FairClusterer):
         n_clusters: int = 8,
         *,
         method: str = "flow",
-        objective: str = "kmedian",
+        objective: str = "kcenter",
         max_ratio: int | tuple[int, int] | str = "auto",
         n_init: int = 5,
         max_iter: int = 100,
