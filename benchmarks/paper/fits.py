@@ -175,13 +175,14 @@ VARIANTS = {
             "clusterer": partial(unweighted, fit.method)
         },
         "targets of the anchors": lambda fit, alpha: {"fairness": "anchors"},
-        # Earlier defaults of two clusterers.
+        # Earlier defaults of three clusterers.
         "weight 0.25": lambda fit, alpha: {
             "clusterer": VariationalFairClustering(fairness_weight=0.25)
         },
         "threshold 0.8": lambda fit, alpha: {
             "clusterer": FairnessFirstClustering(balance_threshold=0.8)
         },
+        "weight 1, 5 neighbours": lambda fit, alpha: {"clusterer": PUBLISHED["fmsc"]},
     },
 }  # fmt: skip
 
