@@ -23,7 +23,7 @@ ABLATIONS = {
 }
 EXTENSIONS = ("fdas", "ac", "reconstruction graph", "anchors without masses",
               "targets of the anchors")  # fmt: skip
-EARLIER = {"vfc": "weight 0.25", "ffc": "threshold 0.8"}
+EARLIER = {"vfc": "weight 0.25", "ffc": "threshold 0.8", "fmsc": "weight 1, 5 neighbours"}
 PRINTED = ("printed decay", "minimum of the table", "printed stopping", "first penalty 1",
            "feasible targets")  # fmt: skip
 COURSES = ("", "feasible targets", "first penalty 1", "feasible targets, first penalty 1",
@@ -145,7 +145,7 @@ def extensions(options, store):
 
 
 def earlier(options, store):
-    """VFC and FFC with the weight and the threshold that were the defaults before."""
+    """VFC, FFC and FMSC with the parameters that were the defaults before."""
     return [
         framework(name, method, "ours", variant=variant, seed=seed)
         for seed in range(options.seeds)

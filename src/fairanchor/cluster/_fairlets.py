@@ -1,7 +1,6 @@
 """Fairlets: split the rows into small balanced sets, then cluster these."""
 
 import warnings
-from dataclasses import astuple, dataclass
 from functools import partial
 from math import gcd
 from numbers import Integral
@@ -83,9 +82,9 @@ class FairletClustering(FairClusterer):
         How to split: exactly; in the boxes of a randomly shifted quadtree, as Backurs et al. do,
         where rows are paired in the smallest box that has rows of both groups to spare; or at
         random, a baseline without geometry.
-    objective : {"kmedian", "kcenter"}, default="kmedian"
-        Sum of distances or largest distance, both for the split and for the clusters. k-center
-        can make clusters of a few outliers, whose distances are the largest.
+    objective : {"kcenter", "kmedian"}, default="kcenter"
+        Largest distance or sum of distances, both for the split and for the clusters. k-center
+        can make clusters of a few outliers, whose distances are the largest; k-median does not.
     max_ratio : int, pair of int or "auto", default="auto"
         The integer t', the most rows of one group for a row of another in a fairlet; or, for two
         groups, the pair (p, q) in any order: q rows of one group for p of the other at most.
@@ -151,7 +150,7 @@ class FairletClustering(FairClusterer):
     _parameter_constraints: dict = {
         **COMMON_CONSTRAINTS,
         "method": [StrOptions({"flow", "tree", "vanilla"})],
-        "objective": [StrOptions({"kmedian", "kcenter"})],
+        "objective": [StrOptions({"kcenter", "kmedian"})],
         "max_ratio": [
             StrOptions({"auto"}),
             Interval(Integral, 1, None, closed="left"),
@@ -165,7 +164,7 @@ class FairletClustering(FairClusterer):
         n_clusters: int = 8,
         *,
         method: str = "flow",
-        objective: str = "kmedian",
+        objective: str = "kcenter",
         max_ratio: int | tuple[int, int] | str = "auto",
         n_init: int = 5,
         max_iter: int = 100,
@@ -214,9 +213,9 @@ class FairletClustering(FairClusterer):
             _warn_about_left_out(groups, n_split, self.n_clusters)
         sizes = [int(size) for size in groups.sizes[:n_split]]
         least, most = _ratio(self.max_ratio, sizes, groups.names)
-        boxes = self._boxes(X, random_state)
-        pair_up = partial(self._pairs, X, groups.codes, boxes)
-        pairs = Pairs.none()
+        pair_up = partial(self._pairs, X, groups.codes, self._boxes(X, random_state))
+        # Rows of one group, rows of another and units of each pair.
+        pairs = np.zeros((3, 0), dtype=np.int64)
         if n_split == 2:
             pairs = pair_up((0, 1), (least, most), (least, most))
         elif n_split > 2:
@@ -224,22 +223,25 @@ class FairletClustering(FairClusterer):
             if self.max_ratio == "auto":
                 loads = [(size // sizes[-1], -(-size // sizes[-1])) for size in sizes[:-1]]
             stars = [pair_up((r, n_split - 1), (1, 1), load) for r, load in enumerate(loads)]
-            pairs = Pairs.together(stars)
+            pairs = np.hstack(stars)
         takes_part = groups.codes < (n_split or groups.n_groups)
-        fairlets = pairs.components(takes_part)
+        fairlets = _components(pairs, takes_part)
         n_fairlets = int(fairlets.max()) + 1
         if n_fairlets < self.n_clusters:
             needed = most if least == 1 else -(-sizes[0] // sizes[1])
             _warn_about_few_fairlets(n_fairlets, self.n_clusters, most / least, needed)
             least, most = 1, needed
             pairs = pair_up((0, 1), (1, 1), (1, most))
-            fairlets = pairs.components(takes_part)
+            fairlets = _components(pairs, takes_part)
         if not takes_part.all():
             inside = np.flatnonzero(takes_part)
             nearest = pairwise_distances_argmin(X[~takes_part], X[inside])
             fairlets[~takes_part] = fairlets[inside[nearest]]
         self.max_ratio_ = most / least
-        return fairlets, pairs.cost(X, self.objective) / least
+        lengths = _lengths(X, pairs)
+        by_sum = self.objective == "kmedian"
+        cost = float(pairs[2] @ lengths if by_sum else lengths.max(initial=0.0))
+        return fairlets, cost / least
 
     def _boxes(self, X: np.ndarray, random_state: np.random.RandomState) -> tuple | None:
         """Tree of boxes in which rows are paired, and its nodes in post-order."""
@@ -260,7 +262,7 @@ class FairletClustering(FairClusterer):
         two_groups: tuple[int, int],
         first_load: tuple[int, int],
         second_load: tuple[int, int],
-    ) -> "Pairs":
+    ) -> np.ndarray:
         """Pairs of rows of two groups; a load is the least and most units of a row."""
         first, second = (np.flatnonzero(codes == group) for group in two_groups)
         if boxes is None:
@@ -268,62 +270,35 @@ class FairletClustering(FairClusterer):
             rows, columns, units = _cheapest_units(
                 distance, first_load, second_load, self.objective
             )
-            pairs = Pairs(first[rows], second[columns], units)
+            pairs = np.array([first[rows], second[columns], units])
         else:
             kind = np.full(len(X), -1)
             kind[first], kind[second] = 0, 1
             loads = np.array([first_load, second_load])
-            pairs = Pairs(*kernels.match_upwards(*boxes, kind, loads))
-        return pairs.without_surplus(X, (first, first_load[0]), (second, second_load[0]))
+            pairs = np.array(kernels.match_upwards(*boxes, kind, loads))
+        # Units that both rows can spare are dropped, the longest pairs first: smaller fairlets.
+        surplus = np.bincount(pairs[0], pairs[2], len(X)).astype(np.int64)
+        surplus += np.bincount(pairs[1], pairs[2], len(X)).astype(np.int64)
+        surplus[first] -= first_load[0]
+        surplus[second] -= second_load[0]
+        by_length = np.argsort(-_lengths(X, pairs), kind="stable")
+        kernels.take_surplus(by_length, *pairs[:2], surplus, pairs[2])
+        return pairs[:, pairs[2] > 0]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Rows of two groups that belong together, and the units of each pair."""
+def _lengths(X: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    return np.sqrt(((X[pairs[0]] - X[pairs[1]]) ** 2).sum(axis=1))
 
-    first: np.ndarray
-    second: np.ndarray
-    units: np.ndarray
 
-    @classmethod
-    def none(cls) -> "Pairs":
-        return cls(*np.zeros((3, 0), dtype=np.int64))
-
-    @classmethod
-    def together(cls, parts: list["Pairs"]) -> "Pairs":
-        return cls(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
-
-    def distances(self, X: np.ndarray) -> np.ndarray:
-        return np.sqrt(((X[self.first] - X[self.second]) ** 2).sum(axis=1))
-
-    def cost(self, X: np.ndarray, objective: str) -> float:
-        """Largest distance, or the sum over units."""
-        distances = self.distances(X)
-        return float(
-            distances.max(initial=0.0) if objective == "kcenter" else self.units @ distances
-        )
-
-    def without_surplus(self, X: np.ndarray, *sides: tuple[np.ndarray, int]) -> "Pairs":
-        """Without units that both rows can spare, the longest pairs first: smaller fairlets."""
-        surplus = np.bincount(self.first, self.units, len(X)).astype(np.int64)
-        surplus += np.bincount(self.second, self.units, len(X)).astype(np.int64)
-        for rows, least in sides:
-            surplus[rows] -= least
-        units = self.units.copy()
-        by_length = np.argsort(-self.distances(X), kind="stable")
-        kernels.take_surplus(by_length, self.first, self.second, surplus, units)
-        kept = units > 0
-        return Pairs(self.first[kept], self.second[kept], units[kept])
-
-    def components(self, takes_part: np.ndarray) -> np.ndarray:
-        """Connected component of each row, in the order of first rows; -1 for other rows."""
-        shape = (len(takes_part), len(takes_part))
-        links = csr_array((np.ones(len(self.first)), (self.first, self.second)), shape=shape)
-        component = connected_components(links, directed=False)[1][takes_part]
-        _, start, component = np.unique(component, return_index=True, return_inverse=True)
-        fairlets = np.full(len(takes_part), -1, dtype=np.int64)
-        fairlets[takes_part] = np.argsort(np.argsort(start))[component]
-        return fairlets
+def _components(pairs: np.ndarray, takes_part: np.ndarray) -> np.ndarray:
+    """Connected component of each row, in the order of first rows; -1 for other rows."""
+    shape = (len(takes_part), len(takes_part))
+    links = csr_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=shape)
+    component = connected_components(links, directed=False)[1][takes_part]
+    _, start, component = np.unique(component, return_index=True, return_inverse=True)
+    fairlets = np.full(len(takes_part), -1, dtype=np.int64)
+    fairlets[takes_part] = np.argsort(np.argsort(start))[component]
+    return fairlets
 
 
 def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, int]:
