@@ -110,6 +110,14 @@ def finish(name, options, *, settings, records, checks=(), goals=()):
     return 0 if all(claim["holds"] for claim in checks) else 1
 
 
+def with_earlier(name, options, records, key):
+    """These records, and those of the result file that were not measured again."""
+    measured = {key(record) for record in records}
+    path = options.results / f"{name}.json"
+    earlier = read_json(path)["records"] if path.exists() else []
+    return records + [record for record in earlier if key(record) not in measured]
+
+
 def claim(text, holds, found):
     """An entry of checks or goals: what should be, whether it is, and what was found."""
     return {"claim": text, "holds": bool(holds), "found": found}

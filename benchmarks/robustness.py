@@ -5,7 +5,10 @@ apart), and the Zafar data (the groups overlap). The attack is
 ``attack="search"`` with few evaluations, with random groups as control. Medians over the seeds,
 which draw the rows and start the methods.
 
-    python benchmarks/robustness.py [--seeds 5] [--methods NAME ...] [--page docs/trust.md]
+    python benchmarks/robustness.py [--seeds 5] [--page docs/trust.md]
+    python benchmarks/robustness.py --data Zafar --methods FairKMeans --add
+
+With ``--add`` the result file keeps what is not measured again.
 """
 
 import sys
@@ -15,7 +18,17 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from _common import finish, number, parsed, parser_of, print_table, progress, timed, write_whole
+from _common import (
+    finish,
+    number,
+    parsed,
+    parser_of,
+    print_table,
+    progress,
+    timed,
+    with_earlier,
+    write_whole,
+)
 from fairanchor import (
     AnchorFairClustering,
     FairKMeans,
@@ -100,11 +113,11 @@ def cell(records, data, method, column):
     return float(np.median(values)) if values else None
 
 
-def lines_of(records, methods):
+def lines_of(records):
     return [
         [data, method, *(number(cell(records, data, method, column)) for column in COLUMNS)]
         for data in DATA
-        for method in methods
+        for method in METHODS
         if any((record["data"], record["method"]) == (data, method) for record in records)
     ]
 
@@ -126,6 +139,7 @@ def main(arguments=None):
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--evaluations", type=int, default=4, help="of the search, at each point")
+    parser.add_argument("--add", action="store_true", help="to the result file")
     parser.add_argument("--page", type=Path, help="page whose table is replaced")
     options = parsed(parser, arguments)
     seeds, n_evaluations = (1, 1) if options.quick else (options.seeds, options.evaluations)
@@ -134,7 +148,11 @@ def main(arguments=None):
         for method in options.methods[: 1 if options.quick else None]:
             progress(f"{data}, {method}")
             records += [measure(data, method, n_evaluations, seed) for seed in range(seeds)]
-    lines = lines_of(records, options.methods)
+    if options.add:
+        records = with_earlier(
+            "robustness", options, records, lambda r: (r["data"], r["method"], r["seed"])
+        )
+    lines = lines_of(records)
     print_table(["data", "method", *COLUMNS], lines)
     if options.page is not None:
         write_page(options.page, lines)

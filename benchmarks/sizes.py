@@ -35,7 +35,7 @@ from _common import (
     parser_of,
     print_table,
     progress,
-    read_json,
+    with_earlier,
 )
 from fairanchor import FairKMeans, FairnessTargets
 from fairanchor.metrics import clustering_cost
@@ -80,9 +80,7 @@ def main(arguments=None):
             records.append(record)
             progress(f"{record.get('cpu', record.get('failed'))}")
     if options.add:
-        measured = {key_of(record) for record in records}
-        earlier = read_json(options.results / "sizes.json")["records"]
-        records += [record for record in earlier if key_of(record) not in measured]
+        records = with_earlier("sizes", options, records, key_of)
         order = list(METHODS)
         records.sort(key=lambda r: (r["n_rows"], r["n_clusters"], order.index(r["method"])))
     report(records)
