@@ -61,6 +61,7 @@ def test_the_ends_are_exact_proportions_and_plain_k_means(people, path):
     assert path.records[-1]["violation"] == 0.0
 
 
+@pytest.mark.slow
 def test_no_record_costs_more_than_a_fresh_fit(people, path):
     X, frame = people
     for record in path.records:
@@ -162,6 +163,7 @@ def test_equal_rows_cost_nothing_without_a_sign():
     assert not np.signbit([*path.models[0].cost_path_, *path.models[1].cost_path_]).any()
 
 
+@pytest.mark.slow
 def test_cost_and_balance_over_the_number_of_clusters(people):
     X, frame = people
     path = clusters_path(X, frame["sex"], (4, 2, 3), n_init=2, random_state=0)

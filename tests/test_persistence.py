@@ -30,6 +30,7 @@ from fairanchor import (
 from fairanchor._utils import _archive
 from fairanchor.persistence import ModelFileError, Unavailable, load_model, save_model
 from fairanchor.tables import Preprocessing
+from tiers import first_is_fast
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4))
@@ -128,7 +129,7 @@ ROUND_TRIPS += [(kind, case) for kind in GRAPHS for case in ANCHOR_CASES]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "case"), ROUND_TRIPS)
+@pytest.mark.parametrize(("kind", "case"), first_is_fast(ROUND_TRIPS, len(CASES)))
 def test_round_trip(tmp_path, kind, case):
     options = dict((CASES | ANCHOR_CASES)[case])
     model = fitted(kind, **options)
@@ -603,7 +604,7 @@ def test_forged_arrays_are_refused(files, tmp_path, number):
     refused(with_array(files[kind][1], name, change), tmp_path)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "separate"])
+@pytest.mark.parametrize("kind", first_is_fast([*KINDS, "separate"]))
 def test_every_array_is_checked(files, tmp_path, kind):
     content = files[kind][1]
     for name in members_of(content):
@@ -727,7 +728,7 @@ def memory_used(call):
 
 
 @pytest.mark.parametrize("name", ["content.json", "counts_.npy", "extra.npy"])
-@pytest.mark.parametrize("lies", [False, True])
+@pytest.mark.parametrize("lies", first_is_fast([True, False]))
 def test_a_bomb_is_refused_before_it_is_decompressed(files, tmp_path, name, lies):
     path = tmp_path / "bomb.npz"
     members = {own: data for own, data in members_of(files["local"][1]).items() if own != name}
@@ -812,7 +813,7 @@ ODD += [{"class": "FDAS", "parameters": {}}, {"class": "Unavailable", "parameter
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [*KINDS, "separate"])
+@pytest.mark.parametrize("kind", first_is_fast([*KINDS, "separate"]))
 def test_an_edited_manifest_is_refused_or_can_be_used(files, tmp_path, kind):
     content, rng = files[kind][1], random.Random(kind)
     places = sorted(places_in(json.loads(members_of(content)["content.json"])), key=str)

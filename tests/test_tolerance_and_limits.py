@@ -26,6 +26,7 @@ from fairanchor.graph import AnchorGraphProblem
 from fairanchor.graph._reconstruction import nearest_targets
 from fairanchor.metrics import attribute_relative_balance_scores, worst_violation
 from fairanchor.rows import MemoryRows
+from tiers import first_is_fast
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 GRAPHS = ("local", "reconstruction")
@@ -58,7 +59,7 @@ def shares_of(model):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("tolerance", TOLERANCES)
+@pytest.mark.parametrize("tolerance", first_is_fast(TOLERANCES))
 def test_shares_are_within_the_tolerance(people, tolerance, graph):
     X, frame = people
     model = fit(people, tolerance=tolerance, graph=graph)
@@ -73,7 +74,7 @@ def test_shares_are_within_the_tolerance(people, tolerance, graph):
     assert np.mean(labels == model.labels_) > 0.99
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_fast(GRAPHS))
 def test_tolerance_one_leaves_rows_where_they_fit_best(people, graph):
     X, frame = people
     model = fit(people, tolerance=1.0, graph=graph)
@@ -124,7 +125,7 @@ def test_unequal_weights_are_within_the_tolerance_up_to_a_few_rows(people):
 
 
 @pytest.mark.parametrize("fairness", ["anchors", "anchors_sized", "table"])
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_fast(GRAPHS))
 def test_a_tolerance_is_around_the_shares_of_any_target(people, fairness, graph):
     _, frame = people
     if fairness == "table":
@@ -165,7 +166,7 @@ def test_anchors_sized_keeps_odds_ratios_and_both_margins(people, graph):
 # Bounds
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_fast(GRAPHS))
 def test_limits_on_shares_and_sizes_are_kept(people, graph):
     limits = FairnessTargets(lower={"c": 0.14}, upper={"a": 0.65}, min_size=200, max_size=450)
     model = fit(people, fairness=limits, graph=graph)
@@ -224,7 +225,7 @@ def test_targets_of_the_graph_change_it_least(people):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("tolerance", first_is_fast([0.0, 0.1], 2))
 def test_each_attribute_is_mirrored_by_itself(people, tolerance, graph):
     X, frame = people
     model = fit(people, None, attributes="separate", tolerance=tolerance, graph=graph)
@@ -239,6 +240,7 @@ def test_each_attribute_is_mirrored_by_itself(people, tolerance, graph):
     assert np.mean(labels == model.labels_) > 0.99
 
 
+@pytest.mark.slow
 def test_each_attribute_can_have_limits_of_its_own(people):
     limits = [FairnessTargets(tolerance=0.05), FairnessTargets(upper={"a": 0.7}, min_size=100)]
     model = fit(people, None, attributes="separate", fairness=limits)
@@ -409,7 +411,7 @@ def test_bad_requests_for_several_attributes_raise(people, settings, message):
         fit(people, None, attributes="separate", **settings)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_fast(GRAPHS))
 @pytest.mark.parametrize(
     "asked",
     [
@@ -438,7 +440,7 @@ def test_bounds_hold_on_a_table_large_enough_for_samples(asked, graph):
 # Minimum sizes
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_fast(GRAPHS))
 def test_no_cluster_is_smaller_than_the_minimum(people, graph):
     free = fit(people, n_clusters=5, graph=graph)
     least = int(free.counts_.sum(axis=1).min()) + 40

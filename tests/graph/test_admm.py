@@ -94,7 +94,7 @@ def literal_admm(problem, rows, targets, solver, n_iter):
     return Z.T, Lambda, records
 
 
-@pytest.mark.parametrize("feasible", [True, False])
+@pytest.mark.parametrize("feasible", first_is_fast([True, False]))
 @pytest.mark.parametrize(
     "options",
     [
