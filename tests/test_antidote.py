@@ -47,6 +47,7 @@ def test_the_result_is_a_plain_fit_to_the_union(clusterer):
     assert len(np.unique(result.labels)) == 3
 
 
+@pytest.mark.slow
 def test_one_place_is_nearly_as_good_as_the_best_of_a_fine_grid():
     """Group b fills the middle, so that the border between two halves decides the balance."""
     x = np.linspace(0.0, 1.0, 60) ** 2
@@ -66,6 +67,7 @@ def test_one_place_is_nearly_as_good_as_the_best_of_a_fine_grid():
     assert gained >= 0.8 * (best - before)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_one_result_and_the_default_is_k_means():
     options = {"n_rows": 12, "n_evaluations": 12, "random_state": 3}
     first, second = (antidote_rows(X, GROUP, **options) for _ in range(2))

@@ -112,6 +112,7 @@ def test_the_preset_of_the_publication_has_three_tenths_of_the_rows_in_eight_ste
     assert_array_equal(result.curve["n_rewritten"], [0, *range(15, 121, 15)])
 
 
+@pytest.mark.slow
 def test_a_seed_gives_one_result_whatever_the_names_of_the_groups():
     model, rows, group = FairKMeans(2, n_init=1), X[:100], TWO[:100]
     named = np.where(group == group.max(), "yes", "no")
@@ -123,6 +124,7 @@ def test_a_seed_gives_one_result_whatever_the_names_of_the_groups():
     assert first.records != other.records
 
 
+@pytest.mark.slow
 def test_separate_columns_of_a_frame_are_judged_by_the_worst_of_them():
     table = pd.DataFrame({"sex": TWO, "region": np.arange(400) % 2})[:200]
     model = FairKMeans(2, attributes="separate", n_init=1, random_state=0)
