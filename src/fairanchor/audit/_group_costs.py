@@ -90,7 +90,8 @@ def cost_by_group(
     labels = np.asarray(fitted(estimator, "labels_"))
     X = check_rows(clone(estimator), X)
     weights = check_weights(sample_weight, X)
-    codes, names = np.zeros(len(X), dtype=np.int64), []
+    names: list[Any] = []
+    codes = np.zeros(len(X), dtype=np.int64)
     if sensitive_features is not None:
         codes, names = encode_names(sensitive_features, missing="own_group")
     for name, length in (("X", len(X)), ("sensitive_features", len(codes))):

@@ -247,7 +247,7 @@ def _context(run: RunSummary) -> dict[str, Any]:
         "worst_violation": None if run.checks is None else max(c.worst for c in run.checks),
         "certificate": certificate_of(run) if has_certificate else None,
         "remarks": group_remarks(run.group_names, group_sizes),
-        "profile": None if run.features is None else _profile(run),
+        "profile": None if run.features is None else _profile(run, run.features),
         "versions": {"python": platform.python_version(), "fairanchor": __version__}
         | {name: metadata.version(name) for name in LIBRARIES},
     }
@@ -282,9 +282,9 @@ def _lines(run: RunSummary, everyone: Composition) -> list[dict[str, Any]]:
     return lines
 
 
-def _profile(run: RunSummary) -> dict[str, Any]:
+def _profile(run: RunSummary, features: np.ndarray) -> dict[str, Any]:
     """Differences of the clusters' features, their columns to show, words and typical rows."""
-    shape = run.features, run.labels, run.n_clusters
+    shape = features, run.labels, run.n_clusters
     differences, importance = cluster_profiles(*shape)
     words = []
     for row in differences:
