@@ -8,7 +8,7 @@ which draw the rows and start the methods.
     python benchmarks/robustness.py [--seeds 5] [--page docs/trust.md]
     python benchmarks/robustness.py --data Zafar --methods FairKMeans --add
 
-With ``--add`` the result file keeps what is not measured again.
+With ``--add`` only what the result file lacks is measured.
 """
 
 import sys
@@ -102,6 +102,10 @@ def measure(data, method, n_evaluations, seed):
     return record | {name: values.tolist() for name, values in result.curve.items()}
 
 
+def key_of(record):
+    return record["data"], record["method"], record["seed"]
+
+
 def cell(records, data, method, column):
     """Median over the seeds, or None."""
     entry, point = COLUMNS[column]
@@ -139,19 +143,20 @@ def main(arguments=None):
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--evaluations", type=int, default=4, help="of the search, at each point")
-    parser.add_argument("--add", action="store_true", help="to the result file")
+    parser.add_argument("--add", action="store_true", help="what the result file lacks")
     parser.add_argument("--page", type=Path, help="page whose table is replaced")
     options = parsed(parser, arguments)
     seeds, n_evaluations = (1, 1) if options.quick else (options.seeds, options.evaluations)
     records = []
+    if options.add:
+        records = with_earlier("robustness", options, records, key_of)
+    done = {key_of(record) for record in records}
     for data in options.data[: 1 if options.quick else None]:
         for method in options.methods[: 1 if options.quick else None]:
             progress(f"{data}, {method}")
-            records += [measure(data, method, n_evaluations, seed) for seed in range(seeds)]
-    if options.add:
-        records = with_earlier(
-            "robustness", options, records, lambda r: (r["data"], r["method"], r["seed"])
-        )
+            for seed in range(seeds):
+                if (data, method, seed) not in done:
+                    records.append(measure(data, method, n_evaluations, seed))
     lines = lines_of(records)
     print_table(["data", "method", *COLUMNS], lines)
     if options.page is not None:
