@@ -83,24 +83,19 @@ def _thread_pools() -> ThreadpoolController:
 
 
 @contextmanager
-def _ignore_equal_centers() -> Iterator[None]:
+def _ignoring(category: type[Warning], message: str = "") -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-        yield
-
-
-@contextmanager
-def _ignore_fairness() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairnessWarning)
+        warnings.filterwarnings("ignore", message, category)
         yield
 
 
 one_blas_thread = SharedContext(lambda: _thread_pools().limit(limits=1, user_api="blas"))
 #: Without warnings about the composition of clusters that are only an intermediate result.
-fairness_warnings_ignored = SharedContext(_ignore_fairness)
+fairness_warnings_ignored = SharedContext(lambda: _ignoring(FairnessWarning))
 #: Without scikit-learn's warning that k-means found fewer clusters than it was asked for.
-equal_centers_allowed = SharedContext(_ignore_equal_centers)
+equal_centers_allowed = SharedContext(
+    lambda: _ignoring(ConvergenceWarning, "Number of distinct clusters")
+)
 
 
 @contextmanager

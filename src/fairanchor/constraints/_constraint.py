@@ -6,6 +6,7 @@ A constraint is one of three: every cluster mirrors the population (neither ``ta
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,9 @@ class Constraint:
         """The constraint as linear bounds on the table of clusters × groups."""
         if self.targets is not None:
             return CellConstraints.of_table(self.targets)
-        rule = self.rule
-        if rule is None:
-            rule = proportional_rule(group_sizes, n_clusters, 0.0)
-        return rule.cells
+        if self.rule is not None:
+            return self.rule.cells
+        return _population_cells(tuple(group_sizes), n_clusters)
 
     def typical_sizes(self, total: float) -> np.ndarray | None:
         """Sizes in the middle of what is allowed, cluster by cluster; None if they are free."""
@@ -71,6 +71,11 @@ class Constraint:
                 allowed &= bounds.upper[:, codes] > 0.0
         # A group without weight has a share of zero, and may be anywhere.
         return allowed | ~allowed.any(axis=0)
+
+
+@lru_cache(maxsize=16)  # every step of Lloyd's algorithm asks for them
+def _population_cells(group_sizes: tuple, n_clusters: int) -> CellConstraints:
+    return proportional_rule(np.array(group_sizes), n_clusters, 0.0).cells
 
 
 def check_request(
@@ -150,7 +155,11 @@ def constraint_of(
             return Constraint()
         least = 0.0 if empty else 1.0
         if min_size is not None:
-            _check_min_size(min_size, n_clusters, rows.total * unit)
+            if min_size * n_clusters > rows.total * unit:
+                raise ValueError(
+                    f"min_cluster_size={min_size} times n_clusters={n_clusters} should be <= the "
+                    f"{rows.total * unit:g} samples there are."
+                )
             least = max(least, min_size / unit)
         rule = proportional_rule(
             rows.group_sizes, n_clusters, tolerance, min_size=least, joint=joint
@@ -227,14 +236,6 @@ def asks_for_sizes(fairness: Any, min_cluster_size: float | None) -> bool:
     return any(each.min_size is not None or each.max_size is not None for each in listed)
 
 
-def _check_min_size(min_size: float, n_clusters: int, total: float) -> None:
-    if min_size * n_clusters > total:
-        raise ValueError(
-            f"min_cluster_size={min_size} times n_clusters={n_clusters} should be <= the "
-            f"{total:g} samples there are."
-        )
-
-
 def _rule_of(
     fairness: Any,
     attributes: Any,
@@ -261,8 +262,10 @@ def _rule_of(
         triples = zip(each, sizes, names, strict=True)
         bounds = [targets.bounds_for(size, name, n_clusters) for targets, size, name in triples]
     bounds = [_in_rows(one, rows, empty, unit) for one in bounds]
-    if joint is not None:
-        bounds[0] = _with_all_sizes(bounds)
+    if joint is not None:  # the sizes that all attributes together allow
+        least = np.max([one.least for one in bounds], axis=0)
+        greatest = np.min([one.greatest for one in bounds], axis=0)
+        bounds[0] = replace(bounds[0], least=least, greatest=greatest)
     names = [list(one) for one in names]
     columns = None if joint is None else attributes.columns
     check_bounds(bounds, rows.group_sizes, names, joint, columns).raise_if_infeasible()
@@ -284,15 +287,6 @@ def _in_rows(bounds: ShareBounds, rows: Any, empty: bool, unit: float) -> ShareB
     if empty:
         return whole
     return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
-
-
-def _with_all_sizes(bounds: list[ShareBounds]) -> ShareBounds:
-    """The first attribute's bounds with the sizes that all attributes together allow."""
-    return replace(
-        bounds[0],
-        least=np.max([one.least for one in bounds], axis=0),
-        greatest=np.min([one.greatest for one in bounds], axis=0),
-    )
 
 
 def _around(targets: np.ndarray, tolerance: float) -> ShareBounds:

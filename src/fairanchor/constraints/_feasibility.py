@@ -100,9 +100,10 @@ def check_bounds(
         bound, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
         codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
         of = _of_attribute(a, bounds, columns)
-        share = getattr(bounds[a], bound)[l, r]
+        share, own = getattr(bounds[a], bound)[l, r], float(group_sizes[codes == r].sum())
         what = (
-            f"group {group!r}{of}, with {_rows_of_group(group_sizes, codes == r)}, misses its "
+            f"group {group!r}{of}, with {_number(own)} rows or "
+            f"{own / group_sizes.sum():.4g} of all, misses its "
             f"{bound} share {share:.4g} of cluster {l}"
         )
     reasons = _plain_reasons(bounds, float(group_sizes.sum()), columns)
@@ -127,7 +128,16 @@ def _plain_reasons(bounds: Any, total: float, columns: Any) -> str:
     Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
     the user got wrong; the cell at which an assignment fails is only where that shows.
     """
-    reasons = _reasons_of_sizes(bounds, total)
+    least = np.max([own.least for own in bounds], axis=0).sum()
+    greatest = np.min([own.greatest for own in bounds], axis=0).sum()
+    reasons = [
+        f"{name} of all clusters sums to {_number(size)}, {relation} than {_number(total)} rows."
+        for is_wrong, name, size, relation in (
+            (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
+            (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
+        )
+        if is_wrong
+    ]
     for a, own in enumerate(bounds):
         if own.margin:
             reasons.append(
@@ -136,20 +146,6 @@ def _plain_reasons(bounds: Any, total: float, columns: Any) -> str:
             )
         reasons += _reasons_of_shares(own, _of_attribute(a, bounds, columns))
     return "".join(f"{reason} " for reason in reasons)
-
-
-def _reasons_of_sizes(bounds: Any, total: float) -> list[str]:
-    least = np.max([own.least for own in bounds], axis=0).sum()
-    greatest = np.min([own.greatest for own in bounds], axis=0).sum()
-    sums = (
-        (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
-        (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
-    )
-    return [
-        f"{name} of all clusters sums to {_number(size)}, {relation} than {_number(total)} rows."
-        for is_wrong, name, size, relation in sums
-        if is_wrong
-    ]
 
 
 def _reasons_of_shares(bounds: Any, of: Any) -> list[str]:
@@ -167,11 +163,6 @@ def _reasons_of_shares(bounds: Any, of: Any) -> list[str]:
                 "row can be there."
             )
     return reasons
-
-
-def _rows_of_group(group_sizes: np.ndarray, is_in_group: np.ndarray) -> str:
-    own = float(group_sizes[is_in_group].sum())
-    return f"{_number(own)} rows or {own / group_sizes.sum():.4g} of all"
 
 
 def _number(value: Any) -> str:

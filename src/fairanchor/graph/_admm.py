@@ -83,17 +83,19 @@ class ADMMSolver:
                 "solver='admm' does not take sample_weight: the paper's algorithm counts rows. "
                 "Use solver='newton'."
             )
+        rho = self.rho
+        if rho is None:  # the ridge where all anchors are equal
+            curvature = 2.0 * float((problem.H**2).sum()) / problem.n_anchors
+            rho = curvature if curvature > 0.0 else 2.0 * problem.alpha
         cell_sizes = np.outer(problem.anchors_per_cluster, rows.group_sizes)
         Z = np.full((rows.n_rows, problem.n_anchors), 1.0 / problem.n_anchors)
         state = _State(
             multipliers=np.zeros(targets.shape),
             shift=np.zeros(targets.shape),
             mass=cell_sizes / problem.n_anchors,
-            rho=first_penalty(problem) if self.rho is None else self.rho,
+            rho=rho,
         )
-        first_rho = state.rho
-        history = []
-        converged = False
+        first_rho, history, converged = rho, [], False
         for k in range(self.max_iter):
             state, record = self._iterate(problem, rows, targets, cell_sizes, Z, state)
             if k % self.adapt_every == 0:
@@ -179,12 +181,6 @@ class ADMMSolver:
         elif record["s"] > self.ratio * record["r"]:
             rho /= self.factor
         return replace(state, rho=rho)
-
-
-def first_penalty(problem: AnchorGraphProblem) -> float:
-    """``trace(2HH') / m``, or the ridge where all anchors are equal."""
-    curvature = 2.0 * float((problem.H**2).sum()) / problem.n_anchors
-    return curvature if curvature > 0.0 else 2.0 * problem.alpha
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,13 @@ class UnitTable:
 
     def __init__(self, X: np.ndarray, factors: np.ndarray | None = None) -> None:
         self.X = X
-        self.factors = _one_over(_norms(X)) if factors is None else factors
+        if factors is None:
+            norms = np.empty(len(X))
+            for start in range(0, len(X), NORMS_AT_A_TIME):
+                part = X[start : start + NORMS_AT_A_TIME].astype(np.float64)
+                norms[start : start + len(part)] = np.sqrt(np.einsum("ij,ij->i", part, part))
+            factors = _one_over(norms)
+        self.factors = factors
         self.shape, self.dtype = X.shape, X.dtype
         self.nbytes = X.nbytes + self.factors.nbytes
 
@@ -109,14 +115,6 @@ def bytes_of(X: Any) -> int:
     """Bytes of a table."""
     parts = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
     return sum(part.nbytes for part in parts)
-
-
-def _norms(X: np.ndarray) -> np.ndarray:
-    norms = np.empty(len(X))
-    for start in range(0, len(X), NORMS_AT_A_TIME):
-        part = X[start : start + NORMS_AT_A_TIME].astype(np.float64)
-        norms[start : start + len(part)] = np.sqrt(np.einsum("ij,ij->i", part, part))
-    return norms
 
 
 def _one_over(norms: np.ndarray) -> np.ndarray:
