@@ -308,7 +308,8 @@ def _assign_within_radius(
     nearest = np.argmin(cost, axis=1)
     radius = float(cost.min(axis=1).max())
     if len(np.unique(nearest)) == n_clusters and all(
-        bound.violation(count_cells(nearest, column, *bound.lower.shape, weights)) == 0.0
+        bound.violation(count_cells(nearest, column, n_clusters, bound.lower.shape[1], weights))
+        == 0.0
         for column, bound in zip(codes, bounds, strict=True)
     ):
         return nearest, radius

@@ -290,12 +290,11 @@ default="k-means++"
             n_rows = max(COMPETING_ROWS, 50 * self.n_clusters)
             samples = competing_sample(training.distinct, n_rows)
         first = samples[0] if samples else training.distinct
-        few = competing_sample(first, max(FIRST_ROWS, 50 * self.n_clusters))
-        few = few[0] if few else first
-        starts = self._starts(training, few)
+        few = competing_sample(first, max(FIRST_ROWS, 50 * self.n_clusters)) or [first]
+        starts = self._starts(training, few[0])
         if len(starts) > 1:
-            starts = self._cheapest(few, starts, FIRST_STEPS, PROMISING)
-            starts = self._cheapest(few, starts, self.max_iter, FINALISTS)
+            starts = self._cheapest(few[0], starts, FIRST_STEPS, PROMISING)
+            starts = self._cheapest(few[0], starts, self.max_iter, FINALISTS)
         for sample in samples:
             starts = self._cheapest(sample, starts, self.max_iter, 1)
         return starts[0]

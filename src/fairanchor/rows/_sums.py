@@ -23,8 +23,8 @@ def label_sums(
     is_none = labels < 0
     if is_none.any():
         weights, labels = np.where(is_none, 0.0, weights), np.where(is_none, 0, labels)
-    totals = np.bincount(labels, weights=weights, minlength=n_labels)
-    return shared_sums(X, np.arange(X.shape[0] + 1), labels, weights, n_labels), totals
+    sums = shared_sums(X, np.arange(X.shape[0] + 1), labels, weights, n_labels)
+    return sums, np.bincount(labels, weights=weights, minlength=n_labels)
 
 
 def shared_sums(
