@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -323,7 +324,7 @@ default="k-means++"
         return [
             centers
             for rows, number in halves
-            for centers in kmeans_seeds(rows, self.n_clusters, random_state, number)
+            for centers in islice(kmeans_seeds(rows, self.n_clusters, random_state), number)
         ]
 
     def _follow(self, rows: Any, centers: np.ndarray, max_iter: int) -> "_Followed":
