@@ -153,6 +153,7 @@ def assign(
     costs: Costs,
     constraint: Constraint,
     *,
+    cells: CellConstraints | None = None,
     start: np.ndarray | None = None,
     sample: Any = None,
     min_size: float = 0.0,
@@ -168,6 +169,8 @@ def assign(
     costs : object
         ``n_clusters``, and ``write(block, out)`` as `sweep` takes it.
     constraint : Constraint
+    cells : CellConstraints, default=None
+        The same as linear bounds, if they are known.
     start : ndarray of shape (n_bounds,), default=None
         Multipliers of a similar problem.
     sample : MemoryRows, default=None
@@ -183,7 +186,7 @@ def assign(
     -------
     assignment : Assignment
     """
-    constraints = constraint.cells(rows.group_sizes, costs.n_clusters)
+    constraints = cells or constraint.cells(rows.group_sizes, costs.n_clusters)
     dual = solve_dual(
         rows, costs, constraints, start=start, sample=sample, known=known, temperature=temperature
     )

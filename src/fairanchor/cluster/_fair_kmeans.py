@@ -1,6 +1,8 @@
 """Fair k-means: Lloyd's algorithm whose assignment step is exact and fair."""
 
+import itertools
 import warnings
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -41,9 +43,9 @@ SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER = 20_000, 50
 # Runs of plain k-means by the largest number of clusters for which so many are made: with many
 # clusters runs differ little, and each takes long.
 PLAIN_RUNS = {20: 10, 50: 4}
-# With more than a few clusters, the runs that are continued after some steps. With few clusters
-# the cost then does not tell which runs end best.
-FEW_CLUSTERS, FIRST_PLAIN_STEPS, CONTINUED = 10, 6, 6
+# No more are made when so many have had the least cost. They end when the cost falls by less than
+# this part of itself: steps with the constraint follow.
+ENOUGH_RUNS, PLAIN_TOLERANCE = 3, 1e-3
 # Of these, the cheapest that are continued with the constraint, and compared by the cost that they
 # then have.
 FINALISTS = {10: 5, 20: 3}
@@ -342,8 +344,9 @@ default="population"
             self.n_clusters, min_size=self.min_cluster_size, unit=training.unit,
         )  # fmt: skip
         least = 0.0 if training.rows.is_weighted else 1.0
+        cells = constraint.cells(training.rows.group_sizes, self.n_clusters)
         lloyd = FairLloyd(
-            constraint, self.max_iter, self.tol, least, self._has_unit_rows, self.max_passes
+            constraint, cells, self.max_iter, self.tol, least, self._has_unit_rows, self.max_passes
         )
         best, is_warm = self._best_fit(training, lloyd), False
         if before is not None:
@@ -446,27 +449,23 @@ default="population"
                 for _ in range(n_fits)
             )
             return [dense_rows(rows.X[indices]) for indices in chosen]
+        seeds = kmeans_seeds(rows, n_clusters, random_state)
         if self.init == "k-means++":
-            return kmeans_seeds(rows, n_clusters, random_state, n_fits)
-        n_runs, n_finalists = (
-            _by_clusters(PLAIN_RUNS, n_clusters),
-            _by_clusters(FINALISTS, n_clusters),
-        )
-        seeds = kmeans_seeds(rows, n_clusters, random_state, max(n_fits, n_runs))
-
-        def runs(seeds: list[np.ndarray], max_iter: int) -> list[Start]:
-            options: dict[str, Any] = {"max_iter": max_iter, "tol": self.tol}
-            options["spherical"] = self._has_unit_rows
-            return [Start(*plain_lloyd(sample, centers, **options)) for centers in seeds]
-
-        if self.n_init == "auto" and n_clusters > FEW_CLUSTERS and len(seeds) > CONTINUED:
-            begun = sorted(runs(seeds, FIRST_PLAIN_STEPS), key=lambda start: start.cost)
-            seeds = [start.centers for start in begun[:CONTINUED]]
-        plain = runs(seeds, self.max_iter)
-        if self.n_init != "auto":
+            return list(itertools.islice(seeds, n_fits))
+        is_auto = self.n_init == "auto"
+        options: dict[str, Any] = {"max_iter": self.max_iter, "spherical": self._has_unit_rows}
+        options["tol"] = max(self.tol, PLAIN_TOLERANCE) if is_auto else self.tol
+        n_runs = max(n_fits, _by_clusters(PLAIN_RUNS, n_clusters))
+        plain: list[Start] = []
+        for centers in itertools.islice(seeds, n_runs):
+            plain.append(Start(*plain_lloyd(sample, centers, **options)))
+            most = (1.0 + SAME_COST) * min(start.cost for start in plain)
+            if is_auto and sum(start.cost <= most for start in plain) == ENOUGH_RUNS:
+                break
+        if not is_auto:
             return [start.centers for start in cheapest_different(plain, n_fits)]
         # Runs that ended in the same clusters stopped at costs that differ a little.
-        finalists = cheapest_different(plain, n_finalists, SAME_COST)
+        finalists = cheapest_different(plain, _by_clusters(FINALISTS, n_clusters), SAME_COST)
         most = WORTH_A_TRY * finalists[0].cost
         return [start.centers for start in finalists if start.cost <= most]
 
@@ -526,16 +525,15 @@ default="population"
         return labels, cost_of(rows, labels, best.centers)
 
 
-def kmeans_seeds(rows: Any, n_clusters: int, random_state: Any, n_seeds: int) -> list[np.ndarray]:
-    """Centres by k-means++, so often."""
+def kmeans_seeds(rows: Any, n_clusters: int, random_state: Any) -> Iterator[np.ndarray]:
+    """Centres by k-means++, again and again."""
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
     X, weights = rows.X[chosen], rows.weights[chosen]
     options = {"sample_weight": weights, "x_squared_norms": row_norms(X, squared=True)}
-    return [
-        kmeans_plusplus(X, n_clusters, random_state=random_state, **options)[0].astype(np.float64)
-        for _ in range(n_seeds)
-    ]
+    while True:
+        centers, _ = kmeans_plusplus(X, n_clusters, random_state=random_state, **options)
+        yield centers.astype(np.float64)
 
 
 def _by_clusters(numbers: dict[int, int], n_clusters: int) -> int:

@@ -18,6 +18,7 @@ from fairanchor.assignment._dual import Dual, small_temperature, solve_dual, typ
 from fairanchor.assignment._engine import Assignment, assign
 from fairanchor.assignment._sweep import Swept, cheapest_clusters
 from fairanchor.constraints import Constraint
+from fairanchor.constraints._bounds import CellConstraints
 from fairanchor.rows import Block, ChunkedRows
 from fairanchor.rows._memory import added
 from fairanchor.rows._sums import label_cost, label_sums, shared_sums, sparse_squared_distances
@@ -127,6 +128,8 @@ class FairLloyd:
     Attributes
     ----------
     constraint : Constraint
+    cells : CellConstraints
+        The same as linear bounds.
     max_iter : int
         Number of times that the centres move.
     tol : float
@@ -140,6 +143,7 @@ class FairLloyd:
     """
 
     constraint: Constraint
+    cells: CellConstraints
     max_iter: int
     tol: float
     min_size: float
@@ -199,7 +203,7 @@ class FairLloyd:
         temperature, known = np.inf, None
         while True:
             near = self._dual(sample, centers, multipliers, gaps)
-            start = self._shifted(rows, near.multipliers, differs, len(centers))
+            start = self._shifted(near.multipliers, differs)
             step = self._dual(rows, centers, start, gaps, sample, temperature, far=best is None)
             differs = step.multipliers - near.multipliers
             multipliers, cost = near.multipliers, max(step.bound, 0.0)
@@ -226,7 +230,7 @@ class FairLloyd:
         if moves:
             centers, n_moves = means, n_moves + 1
             near = self._dual(sample, centers, multipliers, gaps)
-            multipliers = self._shifted(rows, near.multipliers, differs, len(centers))
+            multipliers = self._shifted(near.multipliers, differs)
         else:
             centers, multipliers, known = best.centers, best.multipliers, best.swept
         del best, step
@@ -235,11 +239,10 @@ class FairLloyd:
             path.append(found.lp_value)
         return LloydResult(centers, found, max(n_moves, 1), converged, path)
 
-    def _shifted(self, rows: Any, multipliers: np.ndarray, by: Any, n_clusters: int) -> np.ndarray:
+    def _shifted(self, multipliers: np.ndarray, by: Any) -> np.ndarray:
         """Multipliers of a sample as those of all rows; of inequalities they are not negative."""
-        is_equal = self.constraint.cells(rows.group_sizes, n_clusters).is_equal
         shifted = multipliers + by
-        return np.where(is_equal, shifted, np.maximum(shifted, 0.0))
+        return np.where(self.cells.is_equal, shifted, np.maximum(shifted, 0.0))
 
     def _iterate(self, rows: Any, at: Start) -> tuple[Start, list[float], int, bool]:
         """Steps with shared rows: best centres, costs, number of moves, whether it converged."""
@@ -279,9 +282,8 @@ class FairLloyd:
         *,
         far: bool = True,
     ) -> Dual:
-        constraints = self.constraint.cells(rows.group_sizes, len(centers))
         return solve_dual(
-            rows, CenterCosts(centers), constraints, start=multipliers, sample=sample, gaps=gaps,
+            rows, CenterCosts(centers), self.cells, start=multipliers, sample=sample, gaps=gaps,
             rough=sample is None, sums="clear" if sample is None else "all",
             temperature=temperature, thinned=True, far=far,
         )  # fmt: skip
@@ -296,8 +298,8 @@ class FairLloyd:
         temperature: float = np.inf,
     ) -> Assignment:
         return assign(
-            rows, CenterCosts(centers), self.constraint, start=multipliers, sample=sample,
-            min_size=self.min_size, known=known, temperature=temperature,
+            rows, CenterCosts(centers), self.constraint, cells=self.cells, start=multipliers,
+            sample=sample, min_size=self.min_size, known=known, temperature=temperature,
         )  # fmt: skip
 
     def _misses_more(self, one: Assignment, other: Assignment) -> bool:
@@ -373,7 +375,8 @@ def plain_lloyd(
 
 def in_order_of_sizes(rows: Any, centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The same centres, numbered so that those with more rows get the larger sizes."""
-    totals = rows.sum(_PlainStep(CenterCosts(centers)))[1]
+    labels = cheapest_clusters(rows, CenterCosts(centers), np.zeros((len(centers), rows.n_groups)))
+    totals = np.bincount(labels, rows.weights, minlength=len(centers))
     ordered = np.empty_like(centers)
     ordered[np.argsort(sizes, kind="stable")] = centers[np.argsort(totals, kind="stable")]
     return ordered

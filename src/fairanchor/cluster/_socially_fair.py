@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -331,7 +332,7 @@ default="k-means++"
         return [
             centers
             for rows, number in halves
-            for centers in kmeans_seeds(rows, self.n_clusters, random_state, number)
+            for centers in islice(kmeans_seeds(rows, self.n_clusters, random_state), number)
         ]
 
     def _follow(self, rows: Any, centers: np.ndarray, max_iter: int) -> "_Followed":
