@@ -14,7 +14,7 @@ from fairanchor import FDAS, AnchorFairClustering, FairKMeans, FairnessTargets, 
 from fairanchor.assignment import _sweep, _transport
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.rows import MemoryChunks, MemoryRows
+from fairanchor.rows import MemoryChunks, MemoryRows, Sampler
 from fairanchor.rows._chunks import hashes_of
 from fairanchor.rows._open import FileTable
 from tiers import first_is_fast
@@ -59,7 +59,7 @@ FIGURES = (
     "counts_", "targets_", "cluster_centers_", "assignment_prices_", "inertia_", "balance_",
     "assignment_gap_", "n_iter_", "converged_", "n_clusters_found_", "lp_value_", "cost_path_",
     "anchors_", "anchor_indices_", "anchor_masses_", "anchor_labels_", "multipliers_",
-    "mass_error_", "duality_gap_",
+    "mass_error_", "duality_gap_", "expected_excess_",
 )  # fmt: skip
 
 
@@ -570,6 +570,40 @@ def test_the_number_of_passes_is_bounded(stored, monkeypatch):
     free = FairKMeans(3, tol=0.0, random_state=0).fit(dataset, sensitive_features="g")
     assert model.n_passes_ + 1 == 4 < free.n_passes_ + 1
     assert model.worst_violation_ < 1.0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_two_samples_show_what_more_iterations_would_gain(monkeypatch):
+    rng = np.random.default_rng(4)
+    centers = rng.uniform(-2, 2, (6, 4))
+    blobs = rng.integers(6, size=40_000)
+    X, groups = (
+        centers[blobs] + rng.normal(size=(40_000, 4)),
+        blobs % 2 * (rng.random(40_000) < 0.7),
+    )
+    monkeypatch.setattr(LargeScaleClusterer, "_chunk_rows", 2**13)
+    monkeypatch.setattr(LargeScaleClusterer, "_sampler", Sampler((4_000, 1_000), 500))
+    options = {"init": X[:6], "tol": 1e-6, "random_state": 0}
+    free = FairKMeans(6, **options).fit(X, sensitive_features=groups)
+    for max_iter in (1, 4):
+        model = FairKMeans(6, max_iter=max_iter, **options).fit(X, sensitive_features=groups)
+        excess = model.inertia_ / free.inertia_ - 1.0
+        assert excess > 0.01
+        assert model.expected_excess_ == pytest.approx(excess, rel=0.2)
+    assert 0.0 <= free.expected_excess_ < 0.005
+    few = FairKMeans(6, **options).fit(X[:100], sensitive_features=groups[:100])
+    assert not hasattr(few, "expected_excess_")
+
+
+def test_a_second_sample_has_other_rows_as_far_as_there_are_any():
+    codes = np.repeat([0, 1, 2], [100, 25, 10])
+    rows = MemoryChunks(MemoryRows(np.arange(135.0)[:, None], codes, 3), 30)
+    wanted = np.array([20, 20, 20])
+    first, second = rows.draw(wanted), rows.draw(wanted, second=True)
+    assert_array_equal(first.rows.group_sizes, [20, 20, 10])
+    assert_array_equal(second.rows.group_sizes, [20, 20, 10])
+    common = np.intersect1d(first.numbers, second.numbers)
+    assert_array_equal(np.bincount(codes[common], minlength=3), [0, 15, 10])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])

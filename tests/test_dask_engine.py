@@ -309,6 +309,23 @@ def test_a_run_begun_in_files_goes_on_on_a_cluster(client, dataset, expected, tm
     assert_same_model(found, expected)
 
 
+def test_workers_compile_kernels_when_they_join(client, dataset, tmp_path):
+    scale(client, 1)
+    FairKMeans(3, random_state=0).fit(FileTable(dataset, client=client), sensitive_features="g")
+
+    def kernels(dask_worker):
+        from fairanchor._kernels._sweep import classify
+
+        return len(classify.signatures)
+
+    known = client.run(kernels)
+    assert min(known.values()) > 0
+    scale(client, 3)  # the new ones have not seen any row
+    now = client.run(kernels)
+    assert len(now) == 3
+    assert min(now.values()) == max(known.values())
+
+
 # Workers that are lost
 
 

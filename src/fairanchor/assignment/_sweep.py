@@ -186,11 +186,18 @@ class Swept:
 
     def mass(self, prices: np.ndarray) -> np.ndarray:
         """Weight of the rows of each group by cheapest cluster."""
-        entries, _ = self.cheapest(prices)
+        return self.clear + self._of_band(self.cheapest(prices)[0])
+
+    def band_totals(self) -> list:
+        """Weight of the band's rows by cheapest cluster at the prices of the pass, and cost."""
+        entries, _ = self.cheapest(self.prices)
+        return [self._of_band(entries), float(self.band.weights @ self.band.costs[entries])]
+
+    def _of_band(self, entries: np.ndarray) -> np.ndarray:
         n_clusters, n_groups = self.clear.shape
         cells = self.band.clusters[entries] * n_groups + self.band.group_codes
-        own = np.bincount(cells, self.band.weights, minlength=n_clusters * n_groups)
-        return self.clear + own.reshape(self.clear.shape)
+        weights = np.bincount(cells, self.band.weights, minlength=n_clusters * n_groups)
+        return weights.reshape(self.clear.shape)
 
 
 def sweep(
@@ -336,22 +343,18 @@ def _joined(most: float, parts: Iterable[Swept]) -> tuple:
     """
     kept: list[Swept] = []
     total: list = []
-    before = _WholeBand()
     steps: Any = None
     entries_of_groups: Any = 0
     for part in parts:
         own = [part.clear, part.clear_cost, 0.0 if part.sums is None else part.sums]
+        if most < np.inf:  # what the band weighs and costs, should it be thinned
+            own += part.band_totals()
         total = [a + b for a, b in zip(total, own, strict=True)] if total else own
         if steps is None:
             steps = np.ones(len(part.widths), dtype=np.int64)
-        elif steps.max() > 1:
-            before.add(part)
-            part = part.thin(steps)
-        kept.append(part)
-        entries_of_groups = entries_of_groups + _entries_of_groups(part)
+        kept.append(part.thin(steps) if steps.max() > 1 else part)
+        entries_of_groups = entries_of_groups + _entries_of_groups(kept[-1])
         while entries_of_groups.sum() > most and any(len(part.rows) > 1 for part in kept):
-            if steps.max() == 1:
-                before.add(*kept)
             halved = np.ones_like(steps)
             halved[entries_of_groups.argmax()] = 2
             steps *= halved
@@ -360,12 +363,14 @@ def _joined(most: float, parts: Iterable[Swept]) -> tuple:
             entries_of_groups = sum(map(_entries_of_groups, kept))
             if n_entries == entries_of_groups.sum():  # one row of each chunk is left
                 break
-    clear, clear_cost, sums = total
+    clear, clear_cost, sums, *of_band = total
     band = joined_bands([part.band for part in kept])
     edges = np.cumsum([0, *(len(part.rows) for part in kept)])
     is_thinned = bool(steps.max() > 1)
     if is_thinned:
-        band, clear, clear_cost = before.weights_of(kept[0], band, clear, clear_cost)
+        thinned = replace(kept[0], clear=clear, clear_cost=clear_cost, band=band)
+        mass, cost = of_band
+        band, clear, clear_cost = _weighted_as(mass, cost, thinned)
     numbers = np.concatenate([part.rows for part in kept])
     sums = None if kept[0].sums is None else sums
     return clear, clear_cost, numbers, list(band), edges, sums, is_thinned
@@ -383,32 +388,16 @@ def _entries_of_groups(swept: Swept) -> np.ndarray:
     return np.bincount(swept.band.group_codes, counts, minlength=len(swept.widths))
 
 
-class _WholeBand:
-    """Weight of the cells and cost of a band at the prices of the pass, before it is thinned."""
-
-    def __init__(self) -> None:
-        self.mass: Any = 0.0
-        self.cost = 0.0
-
-    def add(self, *parts: Swept) -> None:
-        for part in parts:
-            entries, _ = part.cheapest(part.prices)
-            self.mass = self.mass + part.mass(part.prices) - part.clear
-            self.cost += float(part.band.weights @ part.band.costs[entries])
-
-    def weights_of(
-        self, like: Swept, band: Band, clear: np.ndarray, clear_cost: float
-    ) -> tuple[Band, np.ndarray, float]:
-        """The thinned band with the weight of all rows, cell by cell; the clear rows' totals."""
-        swept = replace(like, band=band, clear=np.zeros(clear.shape))
-        entries, _ = swept.cheapest(like.prices)
-        cells = band.clusters[entries], band.group_codes
-        found = swept.mass(like.prices)
-        ratio = np.divide(self.mass, found, out=np.zeros(found.shape), where=found > 0)
-        band = band._replace(weights=band.weights * ratio[cells])
-        # Cells without any row, and what the others cost more or less than all.
-        clear = clear + np.where(found > 0, 0.0, self.mass)
-        return band, clear, clear_cost + self.cost - float(band.weights @ band.costs[entries])
+def _weighted_as(mass: np.ndarray, cost: float, swept: Swept) -> tuple[Band, np.ndarray, float]:
+    """A thinned band with the weight of all rows, cell by cell; the clear rows' totals."""
+    band, clear = swept.band, swept.clear
+    entries, _ = swept.cheapest(swept.prices)
+    found = swept.band_totals()[0]
+    ratio = np.divide(mass, found, out=np.zeros(found.shape), where=found > 0)
+    band = band._replace(weights=band.weights * ratio[band.clusters[entries], band.group_codes])
+    # Cells without any row, and what the others cost more or less than all.
+    clear = clear + np.where(found > 0, 0.0, mass)
+    return band, clear, swept.clear_cost + cost - float(band.weights @ band.costs[entries])
 
 
 def first_least(values: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -178,6 +178,9 @@ default="population"
     n_passes_ : int
         Number of passes over all rows, if there are more than 2**20; `write_labels` and
         `iter_labels` take one more. Model files do not have it.
+    expected_excess_ : float
+        Of more than 2**20 rows: by what share of itself iterations without a limit would lower the
+        cost, estimated on two samples. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int
@@ -376,6 +379,10 @@ default="population"
         self.cost_path_ = np.array(best.cost_path) * unit + 0.0
         self.n_iter_, self.converged_ = best.n_iter, best.converged
         self._store_assignment(training, best.assignment, labels, constraint)
+        if training.in_chunks:
+            drawn = (training.draw(self.n_clusters, second=second) for second in (False, True))
+            samples = (training.samples(self.n_clusters, own)[-1] for own in drawn)
+            self.expected_excess_ = lloyd.excess(best, *samples)
         self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
         return best, is_warm
 

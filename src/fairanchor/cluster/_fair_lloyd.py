@@ -26,6 +26,8 @@ from fairanchor.rows._tables import numbers_per_row, rows_at
 
 # From so many clusters on, a matrix product is faster than loops, whatever the number of features.
 PRODUCT_CLUSTERS = 40
+# After which a fit is taken to have converged.
+STEPS_OF_A_FULL_FIT = 300
 # Of a block's rows, or of their costs.
 NUMBERS_AT_A_TIME = 2**18
 
@@ -154,6 +156,24 @@ class FairLloyd:
         """Centres after the steps on a sample, until they converge or ``max_iter`` times."""
         lloyd = self if max_iter is None else replace(self, max_iter=max_iter)
         return replace(lloyd._iterate(sample, at)[0], swept=None)
+
+    def excess(self, of: LloydResult, first: Any, second: Any) -> float:
+        """By what share of itself more steps would lower the cost of a result's centres.
+
+        Steps on a second sample gain too much on this sample, whose noise they fit, and as much too
+        little on the first one.
+        """
+        start = Start(of.centers, multipliers=of.assignment.multipliers)
+        moved = self.converge(second, start, STEPS_OF_A_FULL_FIT)
+        gains = []
+        for sample in (first, second):
+            before, after = (self._cost(sample, at) for at in (start, moved))
+            gains.append(before / after - 1.0 if after > 0.0 else 0.0)
+        return max(float(np.mean(gains)), 0.0)
+
+    def _cost(self, rows: Any, at: Start) -> float:
+        gaps = typical_gaps(rows, CenterCosts(at.centers))
+        return max(self._dual(rows, at.centers, at.multipliers, gaps).bound, 0.0)
 
     def follow(self, rows: Any, at: Start, sample: Any = None) -> LloydResult:
         """`LloydResult` of all rows.

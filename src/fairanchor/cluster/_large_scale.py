@@ -93,13 +93,16 @@ class TrainingRows:
         """The same rows with equal ones merged."""
         return self.rows.merged()
 
-    def draw(self, n_clusters: int, least_per_group: Any = 0) -> Any:
-        """Of rows in chunks, those from which samples and anchors are taken; else None."""
+    def draw(self, n_clusters: int, least_per_group: Any = 0, *, second: bool = False) -> Any:
+        """Of rows in chunks, those from which samples and anchors are taken; else None.
+
+        A ``second`` sample has others, as far as there are any.
+        """
         if not self.in_chunks:
             return None
         least_per_group = np.broadcast_to(least_per_group, self.rows.n_groups)
         return self.sampler.draw(
-            self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group
+            self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group, second=second
         )
 
     def samples(self, n_clusters: int, drawn: Any = None) -> Any:
@@ -382,6 +385,10 @@ class LargeScaleClusterer(FairClusterer):
         if sensitive_features is None and asks_for_nothing:
             warn_one_group()
         checkpoint = self._checkpoint_of(source)  # raises for another run's before rows are read
+        if source.client is not None:
+            from fairanchor.rows._dask import warm_up  # loads dask
+
+            warm_up(source.client, partial(_fit_few_rows, type(self)))
         opened = source.open(
             self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
             partial(self._sampler.rows_to_draw, least_rows=50 * (self.n_clusters or 1)),
@@ -496,7 +503,8 @@ class LargeScaleClusterer(FairClusterer):
                 self.labels_ = np.concatenate(list(chunked))
             else:
                 self._chunked = chunked
-        self.__dict__.pop("n_passes_", None)
+        for name in ("n_passes_", "expected_excess_"):
+            self.__dict__.pop(name, None)
         if isinstance(rows, ChunkedRows):
             self.n_passes_ = rows.n_passes
         self._length = training.length
@@ -570,3 +578,14 @@ def _warn_of_missed_bounds(violations: list[float], attributes: Attributes | Non
         FairnessWarning,
         stacklevel=users_stacklevel(),
     )
+
+
+def _fit_few_rows(estimator: Any) -> None:
+    """Compile the kernels of the passes over chunks."""
+    X, groups = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dtype in (np.float32, np.float64):
+            model = estimator(2, random_state=0)
+            model._chunk_rows = 100
+            model.fit(X.astype(dtype), sensitive_features=groups)

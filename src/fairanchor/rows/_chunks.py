@@ -24,6 +24,8 @@ from fairanchor.rows._tables import part_of, rows_at, stacked
 
 #: Rows of a chunk, unless an estimator's ``_chunk_rows`` differs.
 CHUNK_ROWS = 2**20
+#: One that a fit is made on, and one that shows what it has missed.
+N_SAMPLES = 2
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,17 @@ class DrawnRows:
     numbers: np.ndarray
     rows: MemoryRows
 
-    def smallest(self, wanted: np.ndarray) -> "DrawnRows":
-        """Of each group the rows with the smallest hashes, in row order."""
+    def smallest(self, wanted: np.ndarray, *, second: bool = False) -> "DrawnRows":
+        """Of each group the rows with the smallest hashes, in row order.
+
+        A ``second`` sample has the next ones, as far as there are any, and some of the first else.
+        """
         chosen = []
-        for members, n_rows in zip(self.rows.members, wanted, strict=True):
-            own = members[smallest_hashes(hashes_of(self.numbers[members]), n_rows)]
+        for members, n_rows in zip(self.rows.members, wanted.tolist(), strict=True):
+            hashes = hashes_of(self.numbers[members])
+            own = members[smallest_hashes(hashes, n_rows)]
+            if second and len(members) > n_rows:
+                own = members[np.argsort(hashes)[min(n_rows, len(members) - n_rows) :][:n_rows]]
             chosen.append(own[np.argsort(self.numbers[own])])
         places = np.concatenate(chosen)
         return DrawnRows(self.numbers[places], self.rows.subset(places))
@@ -136,7 +144,7 @@ class ChunkedRows:
     progress: Callable[[str, int, int], Any] | None = None
     #: Passes over all rows so far, from the one that the sample is drawn in.
     n_passes: int = 0
-    #: Rows that were drawn when the groups were counted.
+    #: Rows that were drawn, if only when the groups were counted.
     drawn: DrawnRows | None = None
 
     def __init__(
@@ -216,14 +224,16 @@ class ChunkedRows:
         """Largest of the numbers that ``kernel(block)`` returns for the distinct rows."""
         return self.each(title, partial(_largest_of_chunk, kernel), combine=max)
 
-    def draw(self, wanted: np.ndarray) -> DrawnRows:
+    def draw(self, wanted: np.ndarray, *, second: bool = False) -> DrawnRows:
         """So many rows of each group (all, if it has fewer), group by group.
 
-        They are those whose numbers have the smallest hashes, wherever they are stored.
+        They are those whose numbers have the smallest hashes, wherever they are stored, or those of
+        a ``second`` sample, as in `DrawnRows.smallest`.
         """
         wanted = np.minimum(wanted, self.group_sizes).astype(np.int64)
-        drawn, candidates = self.drawn, wanted + 8.0 * np.sqrt(wanted) + 8.0
-        while drawn is None or (drawn.rows.group_sizes < wanted).any():
+        both = np.minimum(N_SAMPLES * wanted, self.group_sizes)
+        drawn, candidates = self.drawn, both + 8.0 * np.sqrt(both) + 8.0
+        while drawn is None or (drawn.rows.group_sizes < both).any():
             shares = np.minimum(candidates / self.group_sizes, 1.0)
             self.n_passes += 1
             # Not in checkpoints: whether this pass is needed depends on where the rows are.
@@ -234,7 +244,8 @@ class ChunkedRows:
                 _in_doubles(stacked(X)), np.concatenate(codes), self.n_groups, n_jobs=self.n_jobs
             )
             drawn, candidates = DrawnRows(np.concatenate(numbers), rows), 2.0 * candidates
-        return drawn.smallest(wanted)
+        self.drawn = drawn
+        return drawn.smallest(wanted, second=second)
 
     def take(self, indices: np.ndarray, title: str = "rows") -> MemoryRows:
         """The rows with the given global numbers, in this order."""

@@ -3,6 +3,7 @@
 Every step is a task without side effects, so that what a lost worker held is computed again.
 """
 
+import asyncio
 import importlib.metadata
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
+from distributed import Lock, WorkerPlugin
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
@@ -130,6 +132,31 @@ def check_versions(client: Any, wait_seconds: float | None = None) -> None:
             f"{len(others)} worker(s) of the cluster run another version than {here}, which is "
             f"here: {worker} {has}. The same labels need the same code everywhere."
         )
+
+
+def warm_up(client: Any, compile_kernels: Callable) -> None:
+    """Have workers compile kernels before they get any rows, those that join later included.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    compile_kernels : callable
+        Compiles what is not in the cache of the machine, on one worker of it after the other.
+    """
+    check_versions(client)
+    client.register_plugin(_WarmUp(compile_kernels), name="fairanchor-warm-up")
+
+
+class _WarmUp(WorkerPlugin):
+    def __init__(self, compile_kernels: Callable) -> None:
+        self.compile_kernels = compile_kernels
+
+    async def setup(self, worker: Any) -> None:
+        # The next worker of this machine finds the kernels in the cache.
+        async with Lock(
+            f"fairanchor-{worker.ip}", scheduler_rpc=worker.scheduler, loop=worker.loop
+        ):
+            await asyncio.to_thread(self.compile_kernels)
 
 
 class CollectionSource:

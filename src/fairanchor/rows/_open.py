@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairanchor.groups._columns import text_names
-from fairanchor.rows._chunks import Chunk, StreamedRows, read_ahead
+from fairanchor.rows._chunks import N_SAMPLES, Chunk, StreamedRows, read_ahead
 from fairanchor.rows._raw_rows import OpenedRows, RawRows, RunningSample, merge_surveys
 
 
@@ -71,14 +71,13 @@ class FileTable:
 
         ``missing`` is "error" or "own_group": how missing groups are treated. ``n_clusters`` is
         the number of costs per row for which a cluster reserves memory, ``sample_rows(n_groups)``
-        the number of rows of each group in the sample. With ``unit`` rows have unit length.
+        the number of rows of each group in a sample. With ``unit`` rows have unit length.
         """
         files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
         n_features = len(self.feature_names)
         if self.client is not None:
-            from fairanchor.rows._dask import check_versions, open_raw, read_files
+            from fairanchor.rows._dask import open_raw, read_files
 
-            check_versions(self.client)
             raw = read_files(self.client, files, chunk_rows, missing)
             opened = open_raw(
                 self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
@@ -94,7 +93,7 @@ class FileTable:
             for k, raw in raw_chunks():
                 yield raw.coded(k, k * chunk_rows, names, scale, n_jobs, unit=unit)
 
-        sample = RunningSample(sample_rows)
+        sample = RunningSample(lambda n_groups: N_SAMPLES * sample_rows(n_groups))
         surveys = (raw.survey(k * chunk_rows, sample) for k, raw in read_ahead(raw_chunks(missing)))
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
         names = tuple(groups.names)

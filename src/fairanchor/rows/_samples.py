@@ -48,9 +48,17 @@ class Sampler:
                 n_larger = sample.n_rows
         return samples[::-1]
 
-    def draw(self, rows: ChunkedRows, *, least_rows: int, least_per_group: np.ndarray) -> DrawnRows:
+    def draw(
+        self,
+        rows: ChunkedRows,
+        *,
+        least_rows: int,
+        least_per_group: np.ndarray,
+        second: bool = False,
+    ) -> DrawnRows:
         """Rows in chunks from which `samples_of_drawn` makes samples: one pass for all."""
-        return rows.draw(np.maximum(self.rows_to_draw(rows.n_groups, least_rows), least_per_group))
+        wanted = np.maximum(self.rows_to_draw(rows.n_groups, least_rows), least_per_group)
+        return rows.draw(wanted, second=second)
 
     def rows_to_draw(self, n_groups: int, least_rows: int) -> int:
         """Rows of each of so many groups in the largest sample."""

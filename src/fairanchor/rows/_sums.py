@@ -17,9 +17,9 @@ def label_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the rows of each label, and their weights; a negative label leaves a row out."""
     if not sparse.issparse(X):
-        sums, totals = np.zeros((n_labels, X.shape[1])), np.zeros(n_labels)
-        kernels.add_rows(X, weights, labels.astype(np.int64, copy=False), sums, totals)
-        return sums, totals
+        sums, sizes = np.zeros((n_labels, X.shape[1])), np.zeros(n_labels)
+        kernels.add_rows(X, weights, labels.astype(np.int64, copy=False), sums, sizes)
+        return sums, sizes
     is_none = labels < 0
     if is_none.any():
         weights, labels = np.where(is_none, 0.0, weights), np.where(is_none, 0, labels)
