@@ -99,7 +99,7 @@ def test_max_share_caps_every_group(news, source):
 
 
 def test_max_share_goes_with_tolerance_sizes_and_separate_columns(news):
-    options = ("--max-share", "0.2", "--tolerance", "0.5", "--min-cluster-size", "140")
+    options = ("--max-share", "0.2", "--tolerance", "0.5", "--min-size", "140")
     counts = np.array(summary("--sensitive", "source", *options)["counts"])
     assert rows_over_the_cap(counts) <= 1e-9
     assert counts.sum(axis=1).min() >= 140
