@@ -540,6 +540,14 @@ def test_fewer_distinct_rows_than_clusters():
     assert_proportional(model.labels_, groups)
 
 
+@pytest.mark.parametrize("init", ["k-means", "k-means++", "random"])
+def test_fewer_distinct_rows_in_chunks_than_clusters(monkeypatch, init):
+    """The samples, in which equal rows are merged, have fewer rows than there are clusters."""
+    monkeypatch.setattr(FairKMeans, "_chunk_rows", 100)
+    X, groups = np.repeat([[0.0], [1.0]], 300, axis=0), np.arange(600) % 2
+    assert_proportional(fit(X, groups, 6, init=init).labels_, groups)
+
+
 def test_duplicated_rows_may_be_in_different_clusters_but_the_counts_are_exact():
     X, groups = make_data(3, n=60)
     X, groups = np.repeat(X, 5, axis=0), np.repeat(groups, 5)

@@ -171,6 +171,15 @@ def test_names_of_groups_and_sparse_rows_change_nothing():
     assert found.social_cost_ == pytest.approx(model.social_cost_, rel=1e-9)
 
 
+@pytest.mark.parametrize("chunk_rows", [2**20, 100])
+def test_fewer_distinct_rows_than_clusters(monkeypatch, chunk_rows):
+    monkeypatch.setattr(SociallyFairKMeans, "_chunk_rows", chunk_rows)
+    X, groups = np.repeat([[0.0], [1.0]], 150, axis=0), np.arange(300) % 2
+    model = fit(X, groups, 6)
+    assert model.social_cost_ == 0.0
+    assert model.counts_.sum() == 300
+
+
 def test_the_labels_of_files_and_chunks_are_the_same(monkeypatch, tmp_path):
     X, groups = people(1500, 3, 7)
     whole = fit(X, groups, 4)

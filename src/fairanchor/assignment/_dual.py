@@ -323,6 +323,8 @@ class _Search:
         own = sweep(sample, self.costs, swept.prices, swept.widths)
         is_clear = np.ones(sample.n_rows, dtype=bool)
         is_clear[own.rows] = False
+        if not is_clear.any():  # the next pass moves on from here
+            return search
         cells = np.asarray(own.labels)[is_clear], sample.group_codes[is_clear]
         ratio = np.divide(swept.clear, own.clear, out=np.zeros_like(own.clear), where=own.clear > 0)
         others = sample.subset(np.flatnonzero(is_clear)).weighted(

@@ -100,10 +100,11 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
         rows, at given centres of shape (n_clusters, n_features), at the means of given labels of
         shape (n_samples,), or at the ``cluster_centers_`` of a fitted estimator.
     n_init : int or "auto", default="auto"
-        ``"auto"``: several runs of plain k-means (ten for up to 20 clusters) are compared by
-        their fair cost, on a sample of large tables, and the best few are followed. An integer
-        repeats the fair fit that often, from different starts, and keeps the cheapest. Ignored if
-        ``init`` holds centres or labels.
+        ``"auto"``: several runs of plain k-means (up to ten for 20 clusters or fewer, up to four
+        for 50, otherwise one), which end when three have had the least cost. The best few of them
+        are compared by their fair cost, and the best one is followed; large tables are sampled for
+        this. With another ``init`` it is one start. An integer repeats the fair fit that often,
+        from different starts, and keeps the cheapest. Ignored if ``init`` holds centres or labels.
     max_iter : int, default=100
         Maximum number of iterations, in each of which the centres move.
     tol : float, default=1e-4
@@ -452,7 +453,9 @@ default="population"
             if np.count_nonzero(shares) < n_clusters:
                 shares = None  # rows without weight have to serve as well
             chosen = (
-                random_state.choice(rows.n_rows, n_clusters, replace=False, p=shares)
+                random_state.choice(
+                    rows.n_rows, n_clusters, replace=rows.n_rows < n_clusters, p=shares
+                )
                 for _ in range(n_fits)
             )
             return [dense_rows(rows.X[indices]) for indices in chosen]
@@ -536,6 +539,8 @@ def kmeans_seeds(rows: Any, n_clusters: int, random_state: Any) -> Iterator[np.n
     """Centres by k-means++, again and again."""
     n_rows = max(SEEDING_ROWS, SEEDING_ROWS_PER_CLUSTER * n_clusters)
     chosen = spread_sample(rows.n_rows, n_rows)
+    # Merged rows may be fewer than the clusters, which then have equal centres.
+    chosen = np.resize(chosen, max(len(chosen), n_clusters))
     X, weights = rows.X[chosen], rows.weights[chosen]
     options = {"sample_weight": weights, "x_squared_norms": row_norms(X, squared=True)}
     while True:
