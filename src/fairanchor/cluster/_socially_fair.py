@@ -75,8 +75,8 @@ default="k-means++"
         alike, at given centres, or at the ``cluster_centers_`` of a fitted estimator.
     n_init : int or "auto", default="auto"
         Number of starts, of which the best is kept; they are compared on a sample of large
-        tables. ``"auto"``: 20 for up to 10 clusters, fewer for more, and up to five times as many
-        for less than 5,000 rows. Ignored if ``init`` holds centres.
+        tables. ``"auto"``: 20 for up to 10 clusters, fewer for more; on tables of 2,500 rows or
+        fewer two to five times as many. Ignored if ``init`` holds centres.
     max_iter : int, default=300
         Largest number of times that the centres move.
     tol : float, default=1e-4

@@ -6,7 +6,6 @@ A constraint is one of three: every cluster mirrors the population (neither ``ta
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ class Constraint:
             return CellConstraints.of_table(self.targets)
         if self.rule is not None:
             return self.rule.cells
-        return _population_cells(tuple(group_sizes), n_clusters)
+        return proportional_rule(group_sizes, n_clusters, 0.0).cells
 
     def typical_sizes(self, total: float) -> np.ndarray | None:
         """Sizes in the middle of what is allowed, cluster by cluster; None if they are free."""
@@ -71,11 +70,6 @@ class Constraint:
                 allowed &= bounds.upper[:, codes] > 0.0
         # A group without weight has a share of zero, and may be anywhere.
         return allowed | ~allowed.any(axis=0)
-
-
-@lru_cache(maxsize=16)  # every step of Lloyd's algorithm asks for them
-def _population_cells(group_sizes: tuple, n_clusters: int) -> CellConstraints:
-    return proportional_rule(np.array(group_sizes), n_clusters, 0.0).cells
 
 
 def check_request(
