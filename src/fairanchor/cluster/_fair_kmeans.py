@@ -180,8 +180,8 @@ default="population"
         Number of passes over all rows, if there are more than 2**20; `write_labels` and
         `iter_labels` take one more. Model files do not have it.
     expected_excess_ : float
-        Of more than 2**20 rows: by what share of itself iterations without a limit would lower the
-        cost, estimated on two samples. Model files do not have it.
+        Of more than 2**20 rows: by how much the cost exceeds that of further iterations, up to 300,
+        relative to the latter; estimated on two samples. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int

@@ -158,7 +158,7 @@ class FairLloyd:
         return replace(lloyd._iterate(sample, at)[0], swept=None)
 
     def excess(self, of: LloydResult, first: Any, second: Any) -> float:
-        """By what share of itself more steps would lower the cost of a result's centres.
+        """By how much the cost of a result's centres exceeds that after more steps, relative to it.
 
         Steps on a second sample gain too much on this sample, whose noise they fit, and as much too
         little on the first one.
