@@ -55,6 +55,16 @@ def test_a_threshold_that_is_crossed_ends_with_3(folder, model, run, changes, op
     assert option in run(*audit, "other.csv", option, threshold, code=3).stderr
 
 
+@pytest.mark.parametrize(
+    "option", ["--min-impact-ratio", "--min-p-value", "--min-relative-balance"]
+)
+def test_a_batch_of_unknown_groups_alone_meets_no_threshold(folder, model, run, option):
+    pd.read_parquet("batch.parquet").assign(sex="d").to_csv("other.csv", index=False)
+    audit = ("audit", "--model", "m.npz", "other.csv")
+    assert option in run(*audit, option, 0.001, code=3).stderr
+    assert json.loads(run(*audit, "--json").stdout)["p_value"] is None
+
+
 def test_a_table_without_the_groups_is_told_of_data(folder, run):
     pd.DataFrame({"cluster": [0, 1]}).to_csv("labels.csv", index=False)
     assert "--data names a table" in run("audit", "labels.csv", "--sensitive", "sex", code=1).stderr

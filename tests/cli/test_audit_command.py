@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -139,6 +140,35 @@ def test_rows_are_matched_by_position_only_if_what_is_known_agrees(folder, run, 
     same = pd.DataFrame({"cluster": [0, 0, 1, 1], "id": [0.0, 1.0, 2.0, 3.0], "row": range(4)})
     same.to_csv("labels.csv", index=False)
     assert run(*audit).stderr == ""
+
+
+def test_shared_columns_are_compared_with_all_their_digits_and_gaps(folder, run):
+    columns = {
+        "number": [1.5, np.nan, 3.0],
+        "flag": [True, False, True],
+        "code": ["12345678901234567890", "12345678901234567891", None],
+    }
+    data = pd.DataFrame({**columns, "g": list("aba")})
+    data.to_parquet("data.parquet")
+    audit = ("audit", "labels.parquet", "--data", "data.parquet", "--sensitive", "g")
+    labels = pa.table({**{name: pa.array(v) for name, v in columns.items()}, "cluster": [0, 0, 1]})
+    parquet.write_table(labels, "labels.parquet")  # its NaN is no null
+    assert run(*audit).stderr == ""
+    swapped = [columns["code"][i] for i in (1, 0, 2)]
+    parquet.write_table(labels.drop_columns("code").append_column("code", [swapped]),
+                        "labels.parquet")  # fmt: skip
+    refused = run(*audit, code=1).stderr
+    assert "'code' differs in 2 rows" in refused
+    assert "'12345678901234567891' and '12345678901234567890'" in refused
+
+
+def test_missing_groups_are_an_error_whose_remedy_audit_has(folder, run):
+    pd.DataFrame({"g": ["a", None, "b"], "cluster": [0, 1, 1]}).to_csv("labels.csv", index=False)
+    audit = ("audit", "labels.csv", "--sensitive", "g")
+    refused = run(*audit, code=1).stderr
+    assert "--missing own-group" in refused
+    assert "drop-rows" not in refused
+    run(*audit, "--missing", "own-group")
 
 
 def test_names_of_rows_that_look_like_formulas_are_written_as_text_and_matched(folder, run):

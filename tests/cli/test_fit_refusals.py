@@ -49,6 +49,10 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_1(folder, run, case):
 WRONG_USAGE = {
     "no clusters": (["people.csv", "--sensitive", "sex"], "--clusters"),
     "no sensitive column": (["people.csv", "-k", 2], "--sensitive"),
+    "sensitive without a name": (
+        ["people.csv", "-k", 2, "--sensitive", ",", "--max-size", 500, "--id", "person"],
+        "',' names no column",
+    ),
     "zero clusters": (["people.csv", "-k", 0, "--sensitive", "sex"], "x>=1"),
     "unknown clusterer": ([*BASIC[1:], "--clusterer", "magic"], "fair_kmeans"),
     "two outputs in one": ([*BASIC[1:], "-o", "a.csv", "--model", "a.csv"], "Two outputs"),

@@ -88,6 +88,7 @@ def test_combinations_are_named_by_their_columns(folder, run):
     ("text", "message", "code"),
     [
         ("sex,share\nf,0.4\n", "no share for the groups ['m']", 1),
+        ("sex,cluster,share\nf,,0.4\nm,0,0.6\n", "group 'm' in cluster 1 is missing", 1),
         ("sex,share\nf,0.4\nm,0.4\n", "sum to 0.8, expected 1", 1),
         ("sex,lower\nx,0.4\n", "names the group 'x', the data have", 1),
         ("sex,lower\nf,1.4\n", "lower holds 1.4", 1),
@@ -120,6 +121,7 @@ def test_bad_targets_are_refused_with_the_reason(folder, run, text, message, cod
     [
         (("--targets", "asked.csv", "--min-size", 9), "--min-size and --targets"),
         (("--targets", "asked.csv", "-o", "asked.csv"), "is an input"),
+        (("--targets", "absent.csv"), "'absent.csv' does not exist"),
     ],
 )
 def test_contradicting_options_are_refused_by_name(folder, run, arguments, message):

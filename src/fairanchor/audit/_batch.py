@@ -37,7 +37,7 @@ class BatchAudit(RecordTable):
         Rows of the batch, as `predict` labels them one by one.
     relative_balance : float
         Worst ratio of a group's share in a cluster of the batch to its share in that cluster of
-        the model, or the inverse.
+        the model, or the inverse; 0 if no row is of a group that the model knows.
     n_rows : int
         Rows of the batch.
     far_rows : ndarray of int
@@ -112,7 +112,8 @@ def audit_batch(model: Any, X: Table, *, sensitive_features: Table) -> BatchAudi
     counts = count_cells(labels[is_known], codes[is_known], *shape)
     tables: list[Any] = [("all", counts.sum(axis=0), model.counts_.sum(axis=0))]
     tables += [(l, counts[l], model.counts_[l]) for l in range(shape[0])]
-    records, worst = [], 1.0
+    # Without rows of known groups there is nothing that mirrors the model.
+    records, worst = [], 1.0 if is_known.any() else 0.0
     for name, rows, models in tables:
         shares = models / max(models.sum(), 1e-300)
         observed = rows / max(rows.sum(), 1e-300)

@@ -180,7 +180,8 @@ def _load(labels: str, options: Options, run: Run) -> Any:
             "column."
         )
     # Groups that have no row in any cluster are groups all the same.
-    groups = groups_of(table, columns, MissingPolicy.of(options["missing"]).groups)
+    missing = MissingPolicy.of(options["missing"]).groups
+    groups = groups_of(table, columns, missing, can_drop=False)
     check_number_of_groups(groups, columns)
     group_codes = np.argsort(groups.public_order)[groups.codes]
     unassigned = np.bincount(group_codes[~kept], minlength=groups.n_groups)
@@ -253,13 +254,20 @@ def _joined(
 def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
     import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    left, right = _comparable(left), _comparable(right)
-    if left.type != right.type:
-        left, right = _text(left), _text(right)
-    equal = pc.or_kleene(pc.equal(left, right), pc.and_(pc.is_null(left), pc.is_null(right)))
-    different = np.flatnonzero(~pc.fill_null(equal, False).to_numpy())
+    from fairanchor.tables._roles import is_missing
+
+    equal = pc.equal(_text(left), _text(right))
+    try:  # 1 and 1.0 are the same; beyond 2**53 different ids would be the same number
+        numbers, others = left.cast(pa.float64()), right.cast(pa.float64())
+        same = pc.and_(pc.equal(numbers, others), pc.less(pc.abs(numbers), 2.0**53))
+        equal = pc.or_(equal, same)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    are_missing = is_missing(left) & is_missing(right)
+    different = np.flatnonzero(~(pc.fill_null(equal, False).to_numpy() | are_missing))
     if len(different):
         row = int(different[0])
         first = f"{quoted(left[row].as_py())} and {quoted(right[row].as_py())}"
@@ -268,16 +276,6 @@ def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> N
             f"{source.title} and {holder.title}, first in row {row}: {first}. Rows cannot be "
             "matched by position; --id names a column that identifies them in both files."
         )
-
-
-def _comparable(column: Any) -> Any:
-    """Values as numbers if they all are: 1 and 1.0 are the same."""
-    import pyarrow as pa
-
-    try:
-        return column.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _text(column)
 
 
 def _text(column: Any) -> Any:
@@ -421,13 +419,16 @@ def _lines(summary: dict[str, Any], report: Any) -> list[str]:
         f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
         for line in summary["worst_relative_balance"]
     )
-    number = summary["breakdown_errors"]
+    number, cell = summary["breakdown_errors"], summary["worst_cell"]
     lines = [
         *common.composition_lines(counts, report.group_names, clusters),
         "",
         f"{verdict.question} {verdict.answer}. {verdict.sentence}",
         *(verdict.details if report.n_rows_left_out else ()),
         common.measures_line(summary),
+        f"farthest from proportional: group {show_name(cell['group'])} in cluster "
+        f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
+        f"{cell['share_of_all']:.2%} of all",
         f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
         f"highest), smallest p-value {summary['p_value']:.3g}",
         f"wrong records: relative balance at least {stated}; fewest that can push it below 0.8: "
@@ -471,13 +472,15 @@ def _crossed(
     problems = []
     for name, key in (at_least | at_most).items():
         value, threshold = summary[key], options[name]
-        if threshold is None or value is None:
+        if threshold is None:
             continue
-        if value < threshold if name in at_least else value > threshold:
+        what = key.removesuffix("_all_rows").replace("_", " ")
+        limit = f"--{name.replace('_', '-')} {threshold:g}"
+        if value is None:
+            problems.append(f"The {what} is not known, so that {limit} is not met.")
+        elif value < threshold if name in at_least else value > threshold:
             relation = "below" if name in at_least else "above"
-            what = key.removesuffix("_all_rows").replace("_", " ")
-            option = name.replace("_", "-")
-            problems.append(f"The {what} {value:.4g} is {relation} --{option} {threshold:g}.")
+            problems.append(f"The {what} {value:.4g} is {relation} {limit}.")
     return problems
 
 
@@ -506,7 +509,7 @@ def _of_batch(
         "counts": audit.counts,
         "clusters": audit.records,
         "relative_balance": audit.relative_balance,
-        "p_value": audit.p_value,
+        "p_value": audit.p_value if audit.counts.any() else None,
         "impact_ratio": None,
         "breakdown_errors": None,
         "n_rows_far": len(audit.far_rows),
@@ -538,7 +541,7 @@ def _of_batch(
         f"groups that the model does not know: {unseen or 'none'} ({audit.share_unseen:.2%} of the "
         "rows)",
         f"relative balance against the model {audit.relative_balance:.4f}, smallest p-value "
-        f"{audit.p_value:.3g}",
+        + (f"{audit.p_value:.3g}" if audit.counts.any() else "unknown"),
     ]
     at_least = {
         "min_relative_balance": "relative_balance",

@@ -59,7 +59,8 @@ SHARED = {
                                default="intersection", show_default=True,
                                help="Several sensitive columns: their combinations are the groups, "
                                "or each column is constrained separately."),
-    "targets": click.option("--targets", type=click.Path(path_type=str), metavar="FILE",
+    "targets": click.option("--targets", metavar="FILE",
+                            type=click.Path(exists=True, dir_okay=False, path_type=str),
                             help="Table of shares, bounds and sizes: columns named like the "
                             "sensitive ones, cluster, share, lower, upper, min_size, max_size; an "
                             "empty cluster means all."),

@@ -47,6 +47,8 @@ def demo(
     from fairanchor.datasets import make_zafar
     from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
 
+    if save == "-":
+        raise click.UsageError("--save needs a file: standard output has the comparison.")
     check_outputs({"report": report, "force": force}, report, table=save)
     click.echo(f"1. Generate {rows:,} rows: 2 features, 2 groups (Zafar data, seed {seed}).")
     data = make_zafar(rows, variant="original", random_state=seed)

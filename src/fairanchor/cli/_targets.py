@@ -5,7 +5,6 @@ means all. ``share``, ``lower`` and ``upper`` are about a group, ``min_size`` an
 a cluster.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,11 +117,16 @@ def _targets(cells: dict[tuple[str, Any], list[Any]], tolerance: float | None, n
     """`FairnessTargets` of one attribute."""
     from fairanchor import FairnessTargets
 
-    # What every cluster satisfies, where no bound is given; shares have no such value.
+    # What every cluster satisfies, where no bound is given.
     nothing = {"lower": 0.0, "upper": 1.0, "min_size": 0.0, "max_size": float(n_rows)}
     tables: dict[str, dict[Any, list[Any]]] = {}
     for (kind, group), values in cells.items():
-        filled = [nothing.get(kind, math.nan) if value is None else value for value in values]
+        if kind == "share" and None in values:
+            raise ValueError(
+                f"the share of group {group!r} in cluster {values.index(None)} is missing: shares "
+                "are needed in every cluster."
+            )
+        filled = [nothing[kind] if value is None else value for value in values]
         tables.setdefault("shares" if kind == "share" else kind, {})[group] = filled
     parameters: dict[str, Any] = {}
     for kind, table in tables.items():

@@ -23,7 +23,7 @@ EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError, RuntimeError)
 # The library names its parameters, the command line its options.
 OPTIONS = {
     r"missing_groups='own_group'": "--missing own-group",
-    r"set_params\(unknown_groups='blind'\)": "--unknown-groups blind",
+    r"set_params\(unknown_groups='blind'\)": "fairanchor predict --unknown-groups blind",
     r"force=True": "--force",
     r"\bn_clusters\b": "--clusters",
     r"\bmin_cluster_size\b": "--min-size",

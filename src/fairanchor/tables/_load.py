@@ -24,8 +24,8 @@ ROW_NUMBER = "row"
 MANY_GROUPS = 50
 TOO_MANY_GROUPS = 1000
 BLIND_ADVICE = (
-    " A row's cluster depends on its group; --unknown-groups blind labels rows without groups, by "
-    "the average prices of the known ones."
+    " A row's cluster depends on its group; fairanchor predict --unknown-groups blind labels rows "
+    "without groups, by the average prices of the known ones."
 )
 
 
@@ -142,8 +142,11 @@ def check_names(column: pa.ChunkedArray, name: str) -> None:
         )
 
 
-def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
+def groups_of(
+    table: pa.Table, columns: Sequence[str], missing: str, *, can_drop: bool = True
+) -> Groups:
     """Groups of a table by one or several columns; errors name options of the command line."""
+    drop = ", or --missing drop-rows (of a single file) to leave these rows out" if can_drop else ""
     for name in columns:
         check_names(table.column(name), name)
         absent = is_missing(table.column(name))
@@ -152,7 +155,7 @@ def groups_of(table: pa.Table, columns: Sequence[str], missing: str) -> Groups:
                 f"The sensitive column {quoted(name)} has "
                 f"{counted(int(absent.sum()), 'missing value')} in {counted(len(table), 'row')}, "
                 f"the first in row {int(np.argmax(absent))}. Use --missing own-group to treat them "
-                "as a separate group, or --missing drop-rows to leave these rows out."
+                f"as a separate group{drop}."
             )
     sensitive = as_table([table.column(name) for name in columns], tuple(columns))
     return check_groups(sensitive, len(table), missing=missing)

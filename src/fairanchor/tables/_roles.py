@@ -126,7 +126,7 @@ def choose_columns(
     return Roles(tuple(columns), tuple(chosen), id_column)
 
 
-def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> list[str]:
+def split_names(source: TableSource, items: Sequence[str], advice: str = "") -> list[str]:
     """Column names from names and comma-separated lists, which must exist and differ.
 
     A name with a comma is taken whole if there is such a column, and so is the empty name.
@@ -138,6 +138,8 @@ def split_names(source: TableSource, items: Iterable[str], advice: str = "") -> 
             continue
         parts = [part for part in item.split(",") if part.strip()]
         names += [part if part in source.columns else part.strip() for part in parts]
+    if items and not names:
+        raise click.UsageError(f"{', '.join(map(quoted, items))} names no column.")
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise click.UsageError(f"The column {quoted(repeated[0])} is named more than once.")
