@@ -37,3 +37,10 @@ def test_public_names_are_importable_and_listed():
     for name in fairanchor.__all__:
         assert getattr(fairanchor, name).__name__ == name
     assert set(fairanchor.__all__) < set(dir(fairanchor))
+
+
+def test_the_table_of_the_demonstration_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["demo", "--save", "-"])
+    assert result.exit_code == 2
+    assert "--save needs a file" in result.output

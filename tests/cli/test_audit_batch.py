@@ -55,10 +55,9 @@ def test_a_threshold_that_is_crossed_ends_with_3(folder, model, run, changes, op
     assert option in run(*audit, "other.csv", option, threshold, code=3).stderr
 
 
-@pytest.mark.parametrize(
-    "option", ["--min-impact-ratio", "--min-p-value", "--min-relative-balance"]
-)
-def test_a_batch_of_unknown_groups_alone_meets_no_threshold(folder, model, run, option):
+@pytest.mark.parametrize("measure", ["impact-ratio", "p-value", "relative-balance"])
+def test_a_batch_of_unknown_groups_alone_meets_no_threshold(folder, model, run, measure):
+    option = f"--min-{measure}"
     pd.read_parquet("batch.parquet").assign(sex="d").to_csv("other.csv", index=False)
     audit = ("audit", "--model", "m.npz", "other.csv")
     assert option in run(*audit, option, 0.001, code=3).stderr

@@ -59,6 +59,7 @@ def test_the_table_is_the_output(frame, run):
     result = run(*BASIC)
     assert "rich" in result.stdout
     assert "relative balance" in result.stdout
+    assert "farthest from proportional: group f in cluster rich" in result.stdout
     assert result.stderr == ""
 
 
