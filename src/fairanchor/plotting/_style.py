@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 SERIES = ["#0072b2", "#c14a00", "#007f5f", "#a8487f", "#8a6400",
           "#4b5fc4", "#7f3c8d", "#5a6f12", "#5f6b7a", "#8b4513"]  # fmt: skip
 INK = "#1c2430"
-MUTED = "#66707d"
 FAINT = "#c9cfd6"
 SURFACE = "#ffffff"
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "*"]
