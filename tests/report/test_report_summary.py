@@ -79,7 +79,7 @@ def test_a_fit_without_groups_is_reported():
     model = FairKMeans(3, random_state=0, fairness=FairnessTargets(max_size=120)).fit(data.data)
     run = summarise_run(model, data.data, sensitive_features=None)
     assert [record["group"] for record in run.group_costs.records] == ["all rows"]
-    assert "All rows are of one group" in render_report(run)
+    assert "Are the clusters within the required bounds?" in render_report(run)
 
 
 def test_other_estimators_and_frames_are_taken():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
+from fairanchor import FairnessTargets
 from fairanchor.metrics import relative_balance_of_table
 from fairanchor.report import RunSummary, render_report, report_facts, summarise_labels
 from fairanchor.report._verdict import judge, score_text
@@ -161,3 +162,12 @@ def test_scores_are_rounded_but_never_to_the_best(value):
 def test_what_is_reached_is_shown_as_reached():
     assert score_text(1.0) == "1.0000"
     assert score_text(0.99999) == "0.9999"
+
+
+@pytest.mark.parametrize(("max_size", "answer"), [(3, "Yes"), (2, "No")])
+def test_sizes_without_groups_have_an_answer(max_size, answer):
+    targets = FairnessTargets(max_size=max_size, tolerance=1.0)
+    run = summarise_labels([0, 0, 0, 1], sensitive_features=["a"] * 4, targets=targets)
+    verdict = judge(run)
+    assert (verdict.answer, verdict.sentence) == (answer, "Clusters have 1 to 3 rows.")
+    assert "bounds" in verdict.question

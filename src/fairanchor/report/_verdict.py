@@ -42,9 +42,12 @@ class Verdict:
 
 def judge(run: RunSummary) -> Verdict:
     """The verdict on a run, from its numbers."""
+    sentence, sizes = "", run.counts.sum(axis=1)
     if np.count_nonzero(run.counts.sum(axis=0)) < 2:
-        sentence = "All rows are of one group, so there is no share that clusters could mirror."
-        return Verdict("Nothing to compare", "neutral", sentence, [])
+        if not any(check.size_text(l) for check in run.checks or () for l in range(len(sizes))):
+            sentence = "All rows are of one group, so there is no share that clusters could mirror."
+            return Verdict("Nothing to compare", "neutral", sentence, [])
+        sentence = f"Clusters have {count_text(sizes.min())} to {count_text(sizes.max())} rows."
     details = _left_out(run)
     if run.checks is None:
         answer, level = _answer(run)
@@ -54,7 +57,7 @@ def judge(run: RunSummary) -> Verdict:
     details.append(describe_violation(run.checks, run.cluster_names))
     return Verdict(
         *_of_some(run, answer, level),
-        shares_sentence(run),
+        sentence or shares_sentence(run),
         details,
         "Are the clusters within the required bounds?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
