@@ -225,7 +225,10 @@ def test_misspelt_and_tiny_groups_are_pointed_out(folder, run):
 def test_missing_groups_are_refused_or_a_group(frame, run):
     frame.loc[[1, 4, 5], "sex"] = None
     frame.to_csv("segments.csv", index=False)
-    assert "'sex' has 3 missing values" in run(*BASIC, code=1).stderr
+    refused = run(*BASIC, code=1).stderr
+    assert "'sex' has 3 missing values in" in refused
+    assert "the first in row 1 (counted from 0). Use --missing own-group" in refused
+    assert "drop-rows" not in refused  # audit does not have it
     own = json.loads(run(*BASIC, "--missing", "own-group", "--json").stdout)
     assert own["groups"] == ["f", "m", None]
 

@@ -237,6 +237,8 @@ def test_advice_about_missing_values_can_be_followed(folder, run):
     refused = run("predict", "m.npz", "gaps.csv", code=1).stderr
     assert "--missing impute" in refused
     assert "--exclude" not in refused
+    refused = run("predict", "m.npz", "unknown.csv", code=1).stderr
+    assert "--missing own-group --unknown-groups blind" in refused
     refused = run("predict", "m.npz", "unknown.csv", "--missing", "own-group", code=1).stderr
     assert "1 group(s) that fit has not seen: None (1 rows)." in refused
     assert "--unknown-groups blind" in refused

@@ -154,7 +154,12 @@ def _load(labels: str, options: Options, run: Run) -> Any:
     from fairanchor.audit._selection import rates_of_counts
     from fairanchor.groups._groups import encode_names
     from fairanchor.report import RunSummary
-    from fairanchor.tables._load import check_names, check_number_of_groups, groups_of
+    from fairanchor.tables._load import (
+        AUDIT_ADVICE,
+        check_names,
+        check_number_of_groups,
+        groups_of,
+    )
     from fairanchor.tables._read import open_table
     from fairanchor.tables._roles import MissingPolicy, is_missing, require_columns, split_names
 
@@ -180,8 +185,8 @@ def _load(labels: str, options: Options, run: Run) -> Any:
             "column."
         )
     # Groups that have no row in any cluster are groups all the same.
-    missing = MissingPolicy.of(options["missing"]).groups
-    groups = groups_of(table, columns, missing, can_drop=False)
+    policy = MissingPolicy.of(options["missing"])
+    groups = groups_of(table, columns, policy.groups, advice=AUDIT_ADVICE)
     check_number_of_groups(groups, columns)
     group_codes = np.argsort(groups.public_order)[groups.codes]
     unassigned = np.bincount(group_codes[~kept], minlength=groups.n_groups)

@@ -26,6 +26,7 @@ OPTIONS = {
     r"set_params\(unknown_groups='blind'\)": "fairanchor predict --unknown-groups blind",
     r"force=True": "--force",
     r"\bn_clusters\b": "--clusters",
+    r"\bn_samples=": "rows=",
     r"\bmin_cluster_size\b": "--min-size",
     r"\brandom_state\b": "--seed",
     r"\bn_jobs\b": "--jobs",

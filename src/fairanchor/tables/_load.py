@@ -27,6 +27,17 @@ BLIND_ADVICE = (
     " A row's cluster depends on its group; fairanchor predict --unknown-groups blind labels rows "
     "without groups, by the average prices of the known ones."
 )
+# What to do about missing sensitive values: in fit and compare, in audit, with a saved model.
+AUDIT_ADVICE = "Use --missing own-group to treat them as a separate group."
+FIT_ADVICE = (
+    "Use --missing own-group to treat them as a separate group, or --missing drop-rows (of a "
+    "single file) to leave these rows out."
+)
+MODEL_ADVICE = (
+    "The model has no group of missing values. In predict and report --missing drop-rows (of a "
+    "single file) leaves these rows out; in predict --missing own-group --unknown-groups blind "
+    "labels them by average prices."
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,8 @@ def load(
         table = table.filter(pa.array(kept))
     groups = None
     if roles.sensitive:
-        groups = groups_of(table, roles.sensitive, missing.groups)
+        advice = FIT_ADVICE if known is None else MODEL_ADVICE
+        groups = groups_of(table, roles.sensitive, missing.groups, advice=advice)
         if known is None:
             check_number_of_groups(groups, roles.sensitive)
         else:
@@ -143,10 +155,12 @@ def check_names(column: pa.ChunkedArray, name: str) -> None:
 
 
 def groups_of(
-    table: pa.Table, columns: Sequence[str], missing: str, *, can_drop: bool = True
+    table: pa.Table, columns: Sequence[str], missing: str, *, advice: str = FIT_ADVICE
 ) -> Groups:
-    """Groups of a table by one or several columns; errors name options of the command line."""
-    drop = ", or --missing drop-rows (of a single file) to leave these rows out" if can_drop else ""
+    """Groups of a table by one or several columns; errors name options of the command line.
+
+    ``advice`` says what to do about missing values.
+    """
     for name in columns:
         check_names(table.column(name), name)
         absent = is_missing(table.column(name))
@@ -154,8 +168,7 @@ def groups_of(
             raise ValueError(
                 f"The sensitive column {quoted(name)} has "
                 f"{counted(int(absent.sum()), 'missing value')} in {counted(len(table), 'row')}, "
-                f"the first in row {int(np.argmax(absent))}. Use --missing own-group to treat them "
-                f"as a separate group{drop}."
+                f"the first in row {int(np.argmax(absent))} (counted from 0). {advice}"
             )
     sensitive = as_table([table.column(name) for name in columns], tuple(columns))
     return check_groups(sensitive, len(table), missing=missing)

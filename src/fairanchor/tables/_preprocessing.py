@@ -387,8 +387,8 @@ def check_complete(column: pa.ChunkedArray, name: str, *, learning: bool = False
         raise _no_values(name)
     raise ValueError(
         f"The column {quoted(name)} has {counted(int(missing.sum()), 'missing value')} in "
-        f"{counted(len(missing), 'row')}, the first in row {int(np.argmax(missing))}. Use "
-        "--missing impute to put the mean or the most frequent category in their place, "
+        f"{counted(len(missing), 'row')}, the first in row {int(np.argmax(missing))} (counted from "
+        "0). Use --missing impute to put the mean or the most frequent category in their place, "
         "--missing drop-rows (of a single file) to leave these rows without a cluster"
         + (f", or --exclude {typed(name)}." if learning else ".")
     )
@@ -415,7 +415,8 @@ def _numbers_of(column: pa.ChunkedArray, name: str) -> np.ndarray:
     if infinite.any():
         raise ValueError(
             f"The column {quoted(name)} has {counted(int(infinite.sum()), 'infinite value')}, the "
-            f"first in row {int(np.argmax(infinite))}: distances need finite numbers."
+            f"first in row {int(np.argmax(infinite))} (counted from 0): distances need "
+            "finite numbers."
         )
     return values
 
