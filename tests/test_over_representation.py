@@ -116,7 +116,7 @@ def test_max_share_goes_with_tolerance_sizes_and_separate_columns(news):
     [
         (("--max-share", "0.1"), 1, "less than 1"),
         (("--max-share", "1.5"), 2, "max-share"),
-        (("--max-share", "0.5", "--targets", "t.csv"), 2, "--max-share and --targets"),
+        (("--max-share", "0.5", "--targets", __file__), 2, "--max-share and --targets"),
     ],
 )
 def test_invalid_caps_raise_an_error(news, options, code, message):
