@@ -475,6 +475,7 @@ def test_columns_of_a_table_follow_the_sorted_names(zafar):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.slow
 def test_a_cluster_of_few_rows_is_reported(zafar, graph):
     X, group = zafar
     X = X.copy()

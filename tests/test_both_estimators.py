@@ -18,6 +18,7 @@ def rows():
 
 
 @BOTH
+@pytest.mark.slow
 def test_a_group_without_weight_is_labelled_within_bounds(estimator, rows, tmp_path):
     X, group = rows
     model = estimator(3, tolerance=0.2, random_state=0)
@@ -29,6 +30,7 @@ def test_a_group_without_weight_is_labelled_within_bounds(estimator, rows, tmp_p
     assert_array_equal(loaded.predict(X, sensitive_features=group), labels)
 
 
+@pytest.mark.slow
 def test_a_group_without_weight_has_soft_labels(rows):
     X, group = rows
     model = AnchorFairClustering(3, tolerance=0.2, random_state=0)

@@ -136,6 +136,7 @@ def test_verdicts():
     assert report.verdict(0.5, "over 30 minutes") == report.verdict(None, 0.5) == report.NONE
 
 
+@pytest.mark.slow
 def test_the_page_and_the_cells_follow_from_the_committed_fits(tmp_path):
     for name in ("fits.csv", "datasets.csv", "convergence.csv", "machine.json"):
         (tmp_path / name).write_bytes((RESULTS / name).read_bytes())

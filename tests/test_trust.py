@@ -40,12 +40,14 @@ RELAXED = settings(suppress_health_check=[HealthCheck.too_slow], database=None)
 @pytest.mark.parametrize("name", inputs.ESTIMATORS)
 @RELAXED
 @given(case=inputs.cases())
+@pytest.mark.slow
 def test_every_table_is_clustered_or_refused_with_a_reason(name, case):
     inputs.check_fit(name, case)
 
 
 @RELAXED
 @given(case=inputs.cases(), setting=st.sampled_from(inputs.SETTINGS))
+@pytest.mark.slow
 def test_every_setting_keeps_its_promises(case, setting):
     inputs.check_fit("AnchorFairClustering", case, **setting)
 

@@ -206,6 +206,7 @@ def test_an_output_that_is_an_input_or_another_output_is_refused(folder, run):
     assert "Two outputs would be written to" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_damaged_arrow_file_is_refused_not_followed(folder):
     """Offsets that point anywhere would end the process."""
     code = """

@@ -25,6 +25,7 @@ def records(result):
     return {record["method"]: record for record in json.loads(result.stdout)["methods"]}
 
 
+@pytest.mark.slow
 def test_figures_equal_those_made_by_hand(folder, run):
     found = records(run(*BASIC, *TWO, "--features", "age,income", "--json"))
     X = StandardScaler().fit_transform(folder.people.select(["age", "income"]).to_pandas())
@@ -45,6 +46,7 @@ def test_figures_equal_those_made_by_hand(folder, run):
     assert found["k-means"]["relative_balance"] == pytest.approx(of_plain)
 
 
+@pytest.mark.slow
 def test_every_method_takes_part_by_default(folder, run):
     result = run(*BASIC, "--features", "age,income", "-o", "compare.png")
     for method in METHODS:

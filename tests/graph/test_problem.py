@@ -28,6 +28,7 @@ def test_attributes_are_measured_from_the_mean_of_the_anchors(anchors):
 
 
 @pytest.mark.parametrize("shift", [1e3, -1e6])
+@pytest.mark.slow
 def test_translation_changes_nothing(shift):
     rng = np.random.default_rng(2)
     # Few binary digits, so that the shifted numbers are exact.
