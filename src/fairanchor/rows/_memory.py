@@ -1,9 +1,11 @@
 """Rows in memory, swept block by block by a pool of threads; equal rows can be merged."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -221,7 +223,10 @@ def added(results: Iterable[Sequence[np.ndarray]]) -> list[np.ndarray]:
 
 
 def map_in_threads(function: Callable, items: Sequence, n_jobs: int | None) -> Iterator[Any]:
-    """Yield ``function(item)`` for every item, in their order, computed by ``n_jobs`` threads."""
+    """Yield ``function(item)`` for every item, in their order, computed by ``n_jobs`` threads.
+
+    The function must not call this one: it would wait for its own thread.
+    """
     with parallel_config(backend="threading"):  # for processes it warns in a worker of a cluster
         n_threads = min(effective_n_jobs(n_jobs), len(items))
     # One BLAS thread: the items are the parallelism, and a product's bits must not
@@ -231,21 +236,33 @@ def map_in_threads(function: Callable, items: Sequence, n_jobs: int | None) -> I
         for item in rest:
             started = perf_counter()
             result = function(item)
-            # Threads take a while to start, so short work is done without them.
+            # Other threads take a while to wake up, so short work is done without them.
             is_short = (perf_counter() - started) * (len(items) - 1) < SHORT_WORK
             yield result
             if n_threads > 1 and not is_short:
                 break
         else:
             return
-        with ThreadPoolExecutor(n_threads) as pool:
-            pending: deque[Future] = deque()
+        pool, pending = _pool(n_threads), deque[Future]()
+        try:
             for item in rest:
                 pending.append(pool.submit(function, item))
                 if len(pending) > 4 * n_threads:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+        finally:  # after an error, nothing goes on writing
+            wait([future for future in pending if not future.cancel()])
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    # A fit has hundreds of sweeps, and threads take longer to start than many of them last.
+    return ThreadPoolExecutor(n_threads, "fairanchor")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has no threads but its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 # Tables of people are full of equal rows: a program that works row by row needs one of them only,
