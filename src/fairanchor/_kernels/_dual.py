@@ -318,7 +318,7 @@ def maximise(band, bounds, clear, multipliers, temperature, tolerance, max_steps
     """
     n_bounds, n_cells, n_entries = len(multipliers), len(clear), len(band.costs)
     mixed = Mixed(
-        np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int64),
+        np.empty(len(band.first), dtype=np.int64), np.empty(n_entries, dtype=np.int32),
         np.empty(n_entries), np.empty(len(band.first)), np.empty(n_cells),
         np.empty(1),
     )  # fmt: skip

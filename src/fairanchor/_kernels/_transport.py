@@ -148,11 +148,11 @@ def send_excess(first, clusters, costs, weights, own, load, totals, prices, slac
     n_clusters, n_rows, n_entries = len(totals), len(weights), len(clusters)
     # Where a row is, at an entry, it has a node for each candidate, in the heap of the edge to it.
     room, n_nodes = n_entries + n_more, n_entries
-    weight_at, nodes_of = np.empty(n_entries), np.empty(n_entries, dtype=np.int64)
-    row_of = np.empty(n_entries, dtype=np.int64)
-    source_of, target_of = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    keys, child = np.empty(room), np.empty(room, dtype=np.int64)
-    following, previous = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    weight_at, nodes_of = np.empty(n_entries), np.empty(n_entries, dtype=np.int32)
+    row_of = np.empty(n_entries, dtype=np.int32)
+    source_of, target_of = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    keys, child = np.empty(room), np.empty(room, dtype=np.int32)
+    following, previous = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
     for node in range(room):
         child[node] = following[node] = previous[node] = NONE
     # Edges by ``l * n_clusters + m``; those of l that have ever had a row are listed.

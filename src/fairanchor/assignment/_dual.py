@@ -293,7 +293,7 @@ class _Search:
                     reach *= WIDENING
                 if n_sweeps % 3 == 0:
                     temperature *= COOLING
-                search = _Band(self, search.multipliers, kernels.NEGLIGIBLE * temperature + reach)
+                search.sweep(kernels.NEGLIGIBLE * temperature + reach)
             elif temperature <= last and search.swept.thinned and not self.thinned:
                 # The prices are good enough for a band that has all of its rows.
                 n_thinned += 1
@@ -302,7 +302,7 @@ class _Search:
                 last, reach = temperature / COOLING, REACH * temperature
                 width = kernels.NEGLIGIBLE * temperature + reach
                 # Where many rows are tied, no band is small.
-                search = _Band(self, search.multipliers, width, thin=n_thinned < MOST_THINNED)
+                search.sweep(width, thin=n_thinned < MOST_THINNED)
             elif temperature <= last:
                 return search.dual(temperature)
             else:
@@ -310,7 +310,7 @@ class _Search:
                 reach = REACH * temperature
                 width = kernels.NEGLIGIBLE * temperature + reach
                 if width < search.width / (2.0 * COOLING) and not self.in_chunks:
-                    search = _Band(self, search.multipliers, width)
+                    search.sweep(width)
                 else:
                     reach = search.width - kernels.NEGLIGIBLE * temperature
 
@@ -346,22 +346,30 @@ class _Search:
 class _Band:
     """The rows that a sweep found to be near a tie, and multipliers that are changed on them."""
 
+    swept: Swept
+    shares: np.ndarray
+
     def __init__(
-        self,
-        search: _Search,
-        multipliers: np.ndarray,
-        width: float,
-        known: Swept | None = None,
-        *,
-        thin: bool = True,
+        self, search: _Search, multipliers: np.ndarray, width: float, known: Swept | None = None
     ) -> None:
-        self.search, self.multipliers, self.width = search, multipliers.copy(), width
+        self.search, self.multipliers = search, multipliers.copy()
         if known is None:
-            prices = search.constraints.prices(multipliers)
-            known = sweep(search.rows, search.costs, prices, width, sums=search.sums, thin=thin)
-        self.swept, self.reference = known, known.prices
+            self.sweep(width)
+        else:
+            self._hold(known, width)
+
+    def sweep(self, width: float, *, thin: bool = True) -> None:
+        """Replace the band by that of a sweep around the multipliers."""
+        search, prices = self.search, self.search.constraints.prices(self.multipliers)
+        if hasattr(self, "swept"):  # two bands take too much memory
+            del self.swept, self.shares
+        swept = sweep(search.rows, search.costs, prices, width, sums=search.sums, thin=thin)
+        self._hold(swept, width)
+
+    def _hold(self, swept: Swept, width: float) -> None:
+        self.swept, self.reference, self.width = swept, swept.prices, width
         self.mass = np.empty(self.reference.shape)
-        self.shares = np.empty(len(self.swept.band.costs))
+        self.shares = np.empty(len(swept.band.costs))
 
     def maximise(self, temperature: float, reach: float) -> int:
         n_groups = self.search.rows.n_groups

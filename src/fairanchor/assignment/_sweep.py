@@ -319,7 +319,7 @@ class SweepTask:
         """Sort some rows; returns the cost of the clear ones."""
         self.costs.write(part, table)
         labels, counts = labels[: len(table)], np.empty(len(table), dtype=np.int64)
-        clusters, kept = np.empty(table.size, dtype=np.int64), np.empty(table.size)
+        clusters, kept = np.empty(table.size, dtype=np.int32), np.empty(table.size)
         cost = kernels.classify(
             table, part.group_codes, part.weights, by_group, self.widths, labels, counts, clear,
             clusters, kept,
