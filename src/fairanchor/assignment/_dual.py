@@ -90,6 +90,7 @@ def solve_dual(
     temperature: float = np.inf,
     thinned: bool = False,
     far: bool = True,
+    reach: float = 0.0,
 ) -> Dual:
     """Multipliers for rows in memory or in chunks.
 
@@ -119,6 +120,8 @@ def solve_dual(
         rows.
     far : bool
         Whether the start is that of a sample, far away compared with the bands that many rows need.
+    reach : float
+        By how much prices are expected to move: the first band reaches as far.
 
     Returns
     -------
@@ -145,8 +148,9 @@ def solve_dual(
     if temperature < first:
         first, last = temperature, min(last, temperature / COOLING)
     search = _Search(rows, costs, constraints, sums, rough=rough, thinned=thinned, sample=sample)
-    is_far = far and search.in_chunks and temperature == np.inf
-    return search.follow(start, first, last, known, widening=FAR if is_far else 1.0)
+    if far and search.in_chunks and temperature == np.inf:
+        reach = FAR * REACH * first
+    return search.follow(start, first, last, known, reach=reach)
 
 
 def small_temperature(swept: Swept, prices: np.ndarray) -> float:
@@ -270,10 +274,11 @@ class _Search:
         last: float,
         known: Swept | None = None,
         *,
-        widening: float = 1.0,
+        reach: float = 0.0,
     ) -> Dual:
-        """`Dual` from a start that is near."""
-        temperature, reach, n_sweeps, n_thinned = first, widening * REACH * first, 0, 0
+        """`Dual` from a start that is near; prices move by ``reach`` or more without a sweep."""
+        temperature, n_sweeps, n_thinned = first, 0, 0
+        reach = max(reach, REACH * first)
         negligible = kernels.NEGLIGIBLE * temperature
         prices = self.constraints.prices(multipliers)
         if known is not None and known.reaches(prices, negligible):

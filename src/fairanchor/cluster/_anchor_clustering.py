@@ -93,9 +93,9 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. Clusterers
         see groups as integers, the largest group being 0, if ``fit`` accepts
         ``sensitive_features``, and the numbers of rows that the anchors represent if it accepts
-        ``sample_weight``. Anchors that are labelled as noise (-1) join the nearest cluster, and so do
-        those that represent less than a tenth of the average of their group, which clusterers do
-        not see.
+        ``sample_weight``. Anchors that are labelled as noise (-1) join the nearest cluster, and so
+        do those that represent less than a tenth of the average of their group, which clusterers
+        do not see.
     anchors : {"kmeans", "fdas", "das", "random"}, FDAS or array of row indices, default="kmeans"
         Centroids of k-means within each group; the paper's FDAS (rows spread over a score), its
         ancestor DAS, or random rows, which both ignore groups; or given rows.

@@ -269,8 +269,13 @@ class FairLloyd:
         centers, multipliers = at.centers, at.multipliers
         gaps = typical_gaps(rows, CenterCosts(centers))
         best, path, n_moves, converged = None, [], 0, False
+        prices: Any = None
+        reach = 0.0
         while True:
-            step = self._dual(rows, centers, multipliers, gaps)
+            step = self._dual(rows, centers, multipliers, gaps, reach=reach)
+            if prices is not None:  # the next step moves them less
+                reach = float(np.ptp(step.prices - prices, axis=0).max())
+            prices = step.prices
             cost = max(step.bound, 0.0)
             converged = best is not None and cost >= best.cost * (1.0 - self.tol)
             if best is None or cost < best.cost:
@@ -301,11 +306,12 @@ class FairLloyd:
         temperature: float = np.inf,
         *,
         far: bool = True,
+        reach: float = 0.0,
     ) -> Dual:
         return solve_dual(
             rows, CenterCosts(centers), self.cells, start=multipliers, sample=sample, gaps=gaps,
             rough=sample is None, sums="clear" if sample is None else "all",
-            temperature=temperature, thinned=True, far=far,
+            temperature=temperature, thinned=True, far=far, reach=reach,
         )  # fmt: skip
 
     def _assign(
