@@ -818,3 +818,32 @@ def test_many_rows_that_are_all_tied(n_clusters):
     result = fair_assign(np.zeros((200_000, n_clusters)), sensitive_features=group)
     assert result.worst_violation < 1
     assert result.gap == 0.0
+
+
+@pytest.mark.parametrize("seed", first_is_fast(range(4)))
+def test_the_value_of_the_program_where_most_costs_are_equal(seed):
+    # Tied rows differ by rounding errors, which are no unit for a solver.
+    rng = np.random.default_rng(seed)
+    attributes = list(rng.integers(0, [[3], [3], [2]], (3, 60)))
+    costs = rng.integers(0, 3, (60, 5)).astype(float)
+    result = fair_assign(
+        costs, sensitive_features=np.column_stack(attributes), attributes="separate",
+        tolerance=0.05,
+    )  # fmt: skip
+    program = linear_program(
+        costs, [(group, *population_bounds(group, 5, 0.05)) for group in attributes]
+    )
+    assert result.lp_value == pytest.approx(program, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_sizes_are_bounded_where_all_costs_are_equal_and_weights_are_not(seed):
+    rng = np.random.default_rng(seed)
+    group, weights = rng.integers(3, size=140), 10.0 ** rng.uniform(-6, 6, 140)
+    most = 0.4 * weights.sum()
+    result = fair_assign(
+        np.zeros((140, 4)), sensitive_features=group, sample_weight=weights,
+        fairness=FairnessTargets(max_size=most),
+    )  # fmt: skip
+    heaviest = [weights[group == g].max() for g in range(3)]
+    assert result.counts.sum(axis=1).max() <= most + sum(heaviest)

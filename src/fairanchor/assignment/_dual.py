@@ -387,8 +387,10 @@ class _Band:
     def dual(self, temperature: float) -> Dual:
         constraints = self.search.constraints
         prices = constraints.prices(self.multipliers)
-        if not self.multipliers.any():  # no bound binds: rows are where they cost least
-            self.mass = self.swept.mass(prices)
+        alone = None if self.multipliers.any() else self.swept.mass(prices)
+        # No bound binds: rows are where they cost least. Rows that are tied may have to be shared.
+        if alone is not None and constraints.excess(alone) <= 1e-9 * self.search.rows.total:
+            self.mass = alone
             self.shares[:] = 0.0
             self.shares[self.swept.cheapest(prices)[0]] = 1.0
         bound = self.swept.value(prices) - float(constraints.right @ self.multipliers)

@@ -1,7 +1,7 @@
 """The assignment engine as a function: any costs to labels that satisfy a constraint."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,7 +45,7 @@ class FairAssignment:
         exact proportions and for a table, the distance of the worst cell, below one row.
     """
 
-    labels: np.ndarray
+    labels: np.ndarray = field(repr=False)
     groups: np.ndarray
     counts: np.ndarray
     dual_variables: np.ndarray

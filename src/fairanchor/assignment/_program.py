@@ -21,9 +21,11 @@ from fairanchor.constraints._bounds import CellConstraints
 ROWS_PER_BOUND, MORE_ROWS = 10, 200
 # Larger programs take longer than a certificate is worth; the dual's bound has to do for them.
 MOST_BOUNDS, MOST_ENTRIES = 400, 6_000
-WIDENING, MAX_ROUNDS = 4.0, 8
+WIDENING, MAX_ROUNDS = 4.0, 12
 # The same for tables with so few costs.
 SMALL_TABLE, MOST_BOUNDS_OF_SMALL, WIDENING_OF_SMALL = 20_000, 2_000, 64.0
+# Differences of priced costs, of the largest, that are rounding errors.
+TIED = 1e-13
 # Of a value: rounding errors, and those of the solver.
 ERROR = 1e-8
 # Of a row: less than this is nothing.
@@ -94,8 +96,11 @@ def solve_program(rows: Any, costs: Costs, constraints: CellConstraints, dual: D
         if value > best.value:
             best = Program(found, value, best.table)
         # The program over the band is a program over all rows with fewer choices.
-        if not is_short.any() and cost - best.value <= ERROR * max(abs(cost), abs(best.value)):
+        scale = max(abs(cost), abs(best.value), dual.temperature * rows.total)
+        if not is_short.any() and cost - best.value <= ERROR * scale:
             return replace(best, table=table)
+        if not is_short.any() and len(swept.band.costs) == rows.n_rows * len(prices):
+            break  # what is left are rounding errors
         multipliers = best.multipliers
         widths = np.where(is_short | ~is_short.any(), widening, 1.0) * widths
     return best
@@ -139,6 +144,7 @@ def _solve(
     # regret; what is left of an inequality costs its multiplier.
     priced = swept.priced(swept.prices)
     regrets = priced - np.repeat(swept.cheapest(swept.prices)[1], counts)
+    regrets[regrets <= TIED * np.abs(priced).max(initial=0.0)] = 0.0  # no unit of the solver
     unit = float(np.median(regrets[regrets > 0])) if (regrets > 0).any() else 1.0
     weight = (float(band.weights.mean()) if n_rows else 0.0) or 1.0
     cells = band.clusters * n_groups + np.repeat(band.group_codes, counts)

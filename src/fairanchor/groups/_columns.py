@@ -167,7 +167,7 @@ def check_pairing(X: Any, sensitive_features: Any, name: str = "X") -> None:
         row = int(np.argmax(one.to_numpy() != other.to_numpy()))
         raise ValueError(
             f"{name} and sensitive_features have the same index in another order (row {row} is "
-            f"{one[row]!r} in {name} and {other[row]!r} in sensitive_features), but rows are "
+            f"{one[row]} in {name} and {other[row]} in sensitive_features), but rows are "
             f"matched by position. Pass sensitive_features.loc[{name}.index], or to_numpy() if the "
             "positions are right."
         )
