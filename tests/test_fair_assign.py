@@ -513,6 +513,24 @@ def test_weights_have_the_value_of_their_program(seed, tolerance):
     assert expected <= 2 * weights.max()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_very_unequal_weights_have_the_value_of_their_program(seed):
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, 4, (60, 4)).astype(float)
+    weights = 10.0 ** rng.uniform(-6, 6, 60)
+    sizes = rng.dirichlet(np.ones(4)) * weights.sum()
+    result = fair_assign(costs, fairness=sizes[:, None], sample_weight=weights)
+    # By an interior point method on weights, not shares, of the rows.
+    solution = linprog(
+        costs.ravel(),
+        A_eq=vstack([kron(eye_array(60), np.ones((1, 4))), kron(np.ones((1, 60)), eye_array(4))]),
+        b_eq=np.concatenate([weights, sizes]),
+        method="highs-ipm",
+    )
+    assert solution.status == 0, solution.message
+    assert_allclose(result.lp_value, solution.fun, rtol=1e-6)
+
+
 @pytest.mark.parametrize("tolerance", [0.0, 0.2])
 def test_integer_weights_have_the_program_of_repeated_rows(tolerance):
     costs, group = make_instance(7, 50)
