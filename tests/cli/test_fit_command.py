@@ -13,7 +13,7 @@ from pyarrow import feather, parquet
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering, FairKMeans, load_model
-from fairanchor.cli._common import CLUSTERERS as CHOICES
+from fairanchor.cli._commands import CLUSTERERS as CHOICES
 from fairanchor.cluster._on_anchors import CLUSTERERS
 from fairanchor.metrics import contingency_table, mnce_score, relative_balance_score
 

@@ -1,7 +1,6 @@
 """What reaches the terminal: errors as one line, warnings, progress, results."""
 
 import ctypes
-import json
 import logging
 import os
 import re
@@ -72,21 +71,6 @@ def printable(text: Any) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
-
-
-def print_result(*lines: str) -> None:
-    """Lines on standard output: the result of the command."""
-    from fairanchor._utils._files import standard_output
-
-    with standard_output():
-        click.echo("\n".join(lines))
-
-
-def print_json(summary: dict[str, Any]) -> None:
-    """A summary on standard output."""
-    from fairanchor._utils._records import json_value
-
-    print_result(json.dumps(json_value(summary), indent=2, allow_nan=False))
 
 
 def exit_with(problems: list[str]) -> None:

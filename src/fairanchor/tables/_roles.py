@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 import numpy as np
@@ -68,7 +68,7 @@ class MissingPolicy:
         return cls(chosen)
 
     @property
-    def groups(self) -> str:
+    def groups(self) -> Literal["error", "own_group"]:
         """The parameter ``missing_groups`` of an estimator."""
         return "own_group" if "own-group" in self.choices else "error"
 
