@@ -162,10 +162,10 @@ def fit(**options: Any) -> None:
     --targets. --min-size and --max-size bound the sizes of the clusters. They can be combined with
     --sensitive, or used without it.
 
-    INPUT is CSV, TSV, Parquet or Arrow (Feather); CSV may be compressed by gzip; - is standard
-    input. A directory of Parquet or Arrow files is read chunk by chunk, and its labels are a
-    directory. Numeric columns are standardised and text columns become columns of 0 and 1.
-    Sensitive columns are features only if --features names them.
+    INPUT is CSV or TSV, which may be compressed by gzip, Parquet or Arrow (Feather), by its suffix;
+    - is standard input, as CSV. A directory of Parquet or Arrow files is read chunk by chunk, and
+    its labels are a directory. Numeric columns are standardised and text columns become columns of
+    0 and 1. Sensitive columns are features only if --features names them.
 
     The labels keep the order of the rows: the id, or the row's number from 0, and the column
     'cluster'. Without -o they go to standard output, unless --json, --model or --report is
