@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -234,9 +235,12 @@ def test_areas_of_anchors_grow_with_their_masses(rows, model):
 
 
 def test_convergence_draws_exact_zeros_at_the_foot(model):
-    ax = plotting.plot_convergence([{"mass_error": 10.0}, {"mass_error": 0.0}])
-    assert_allclose(ax.lines[0].get_ydata(), [10.0, 1.0])
-    assert plotting.plot_convergence([{"mass_error": 0.0}]).get_yscale() == "linear"
+    ended = SimpleNamespace(history_=[
+        {"sweep": 1, "mass_error": 10.0}, {"sweep": 2, "mass_error": 0.0}
+    ])  # fmt: skip
+    assert_allclose(plotting.plot_convergence(ended).lines[0].get_ydata(), [10.0, 1.0])
+    del ended.history_[0]
+    assert plotting.plot_convergence(ended).get_yscale() == "linear"
     errors = plotting.plot_convergence(model).lines[0].get_ydata()
     assert_allclose(errors, [record["mass_error"] for record in model.history_])
 
@@ -259,14 +263,20 @@ def test_the_local_graph_has_no_iterations_to_draw(rows):
 
 # Axes and names
 
+FRAMEWORK = SimpleNamespace(
+    anchors_=np.eye(2),
+    anchor_labels_=np.zeros(2, dtype=int),
+    anchor_masses_=np.ones(2),
+    history_=[{"sweep": 1, "mass_error": 1.0}],
+)
 DRAWN = [
     lambda ax: plotting.plot_composition([0, 1], ["a", "b"], ax=ax),
     lambda ax: plotting.plot_balance([0, 1], ["a", "b"], ax=ax),
     lambda ax: plotting.plot_comparison([{"name": "m", "cost": 1, "balance": 1}], ax=ax),
     lambda ax: plotting.plot_profiles([[0.0], [1.0]], [0, 1], ax=ax),
     lambda ax: plotting.plot_embedding([[0.0], [1.0]], [0, 1], ax=ax),
-    lambda ax: plotting.plot_anchors([[0.0, 1.0]], ax=ax),
-    lambda ax: plotting.plot_convergence([{"mass_error": 1.0}], ax=ax),
+    lambda ax: plotting.plot_anchors(FRAMEWORK, ax=ax),
+    lambda ax: plotting.plot_convergence(FRAMEWORK, ax=ax),
 ]
 
 
@@ -396,8 +406,7 @@ BAD_INPUT = [
     (lambda: plotting.plot_embedding([[np.nan]], [0]), "Input X contains NaN"),
     (lambda: plotting.plot_embedding([0.0], [0]), "Expected 2D array, got 1D"),
     (lambda: plotting.plot_embedding([[0.0]], [0, 1]), r"labels has 2 entries, expected 1"),
-    (lambda: plotting.plot_anchors([[0.0]], masses=[-1.0]), "no negative number"),
-    (lambda: plotting.plot_convergence([]), "0 record"),
+    (lambda: plotting.plot_anchors(KMeans()), "KMeans has no anchors_: it is not fitted"),
     (lambda: plotting.plot_fairness_path(path_of([0.0])), "reference cost is 0.0"),
     (
         lambda: plotting.plot_clusters_path(path_of([1.0])),

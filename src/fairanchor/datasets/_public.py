@@ -57,22 +57,16 @@ _FETCH = """Fetch {title}: {shape}.
     ----------
     data_home : str or path-like, default=None
         Directory under which downloads are kept, by default scikit-learn's; a local copy in it
-        ({files}) is used instead of a download. Or the path of such a file.
+        ({files}) is used instead of a download.
     download_if_missing : bool, default=True
         Whether to download a table that is not there; otherwise an error is raised.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=True
-        Whether ``data`` is a pandas DataFrame and ``target`` and ``sensitive_features`` are
-        Series, rather than arrays.
 
     Returns
     -------
     table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (not standardised), ``target`` (``{source.target}``),
-        ``sensitive_features`` (``{source.sensitive}``), ``frame``, ``feature_names``,
-        ``n_clusters`` and ``DESCR``, which has origin and licence, and states which rows are left
-        out.
+        With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
+        ``sensitive_features`` (``{source.sensitive}``), ``feature_names``, ``n_clusters`` and
+        ``DESCR``, which has origin and licence, and states which rows are left out.
 
     Notes
     -----
@@ -101,27 +95,12 @@ def _loader(source: Source) -> Callable[..., Bunch]:
     return _published(load, "load", source, _LOAD)
 
 
-def _fetcher(source: Source) -> Callable[..., Any]:
+def _fetcher(source: Source) -> Callable[..., Bunch]:
     """The public function that downloads a table once."""
 
-    def fetch(
-        *,
-        data_home: PathName | None = None,
-        download_if_missing: bool = True,
-        return_X_y: bool = False,
-        as_frame: bool = True,
-    ) -> Any:
-        pandas = _import_pandas() if as_frame else None  # before a long download, not after it
+    def fetch(*, data_home: PathName | None = None, download_if_missing: bool = True) -> Bunch:
         home = Path(get_data_home() if data_home is None else data_home)
-        bunch = _local_copy(source, home) or _download(source, home, download_if_missing)
-        if pandas is not None:
-            bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
-            bunch.target = pandas.Series(bunch.target, name=source.target)
-            groups = bunch.sensitive_features
-            bunch.sensitive_features = pandas.Series(groups, name=source.sensitive)
-            parts = [bunch.data, bunch.sensitive_features, bunch.target]
-            bunch.frame = pandas.concat(parts, axis=1)
-        return (bunch.data, bunch.target) if return_X_y else bunch
+        return _local_copy(source, home) or _download(source, home, download_if_missing)
 
     return _published(fetch, "fetch", source, _FETCH)
 
@@ -148,10 +127,10 @@ def _expected(source: Source) -> str:
 
 def _local_copy(source: Source, home: Path) -> Bunch | None:
     """The table from a Parquet file or the publisher's files, if there are any."""
-    file = home if home.is_file() else home / f"{source.name}.parquet"
-    if file.suffix == ".parquet" and file.is_file():
+    file = home / f"{source.name}.parquet"
+    if file.is_file():
         return make_bunch(source, _read_parquet(file), str(file))
-    paths = [home] if home.is_file() else [home / name for name in source.members]
+    paths = [home / name for name in source.members]
     if not all(path.is_file() for path in paths):
         return None
     return _bunch_of_files(source, [path.read_bytes() for path in paths], str(paths[0]))
@@ -201,8 +180,6 @@ def _bunch_of_files(source: Source, contents: list[bytes], origin: str) -> Bunch
             f"{origin} has SHA-256 {sha256}, expected {source.sha256}: this is not {source.name} "
             "as published, or a part of it."
         )
-    if source.read is None:
-        raise ValueError(f"{origin} is not a Parquet file.")
     try:
         table = source.read(contents)
     except pa.ArrowInvalid as error:
@@ -276,17 +253,6 @@ def _integers(values: np.ndarray) -> np.ndarray:
     is_code = values.dtype.kind in "iu"
     is_code |= values.dtype.kind == "f" and np.array_equal(values, np.rint(values))
     return values.astype(np.int64) if is_code else values
-
-
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas, which is not installed: pip install pandas, or pass "
-            "as_frame=False."
-        ) from error
-    return pandas
 
 
 load_law_school = _loader(LAW_SCHOOL)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from fairanchor._utils._typing import Clustering, Table
 
@@ -114,24 +113,14 @@ def plot_embedding(
 
 
 def plot_anchors(
-    anchors: Any,
-    labels: ArrayLike | None = None,
-    masses: ArrayLike | None = None,
-    *,
-    X: Table | None = None,
-    plane: PCA | None = None,
-    ax: Axes | None = None,
+    model: Any, *, X: Table | None = None, plane: PCA | None = None, ax: Axes | None = None
 ) -> Axes:
     """Plot the anchors, coloured by cluster, with areas that grow with their masses.
 
     Parameters
     ----------
-    anchors : fitted estimator or array-like of shape (n_anchors, n_features)
-        A fitted `AnchorFairClustering` provides labels and masses as well.
-    labels : array-like of shape (n_anchors,), default=None
-        Cluster of each anchor; by default they have one colour.
-    masses : array-like of shape (n_anchors,), default=None
-        Rows that each anchor represents; by default areas are equal.
+    model : AnchorFairClustering
+        Fitted.
     X : array-like of shape (n_samples, n_features), default=None
         Rows, drawn in grey behind (at most 1500 of them).
     plane : PCA, default=None
@@ -145,27 +134,19 @@ def plot_anchors(
 
     Examples
     --------
+    >>> from fairanchor import AnchorFairClustering
+    >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.plotting import plot_anchors
-    >>> ax = plot_anchors([[0.0, 0.0], [4.0, 0.0], [0.0, 2.0]], [0, 1, 0], masses=[30, 10, 20])
+    >>> data = make_zafar(300, variant="original", random_state=0)
+    >>> model = AnchorFairClustering(2, n_anchors=20, random_state=0)
+    >>> model = model.fit(data.data, sensitive_features=data.sensitive_features)
+    >>> ax = plot_anchors(model)
     >>> len(ax.collections)
     2
     """
-    if hasattr(anchors, "fit"):
-        labels = fitted(anchors, "anchor_labels_") if labels is None else labels
-        masses = fitted(anchors, "anchor_masses_") if masses is None else masses
-        anchors = fitted(anchors, "anchors_")
-    anchors = check_array(anchors, dtype=np.float64, input_name="anchors")
-    codes = np.zeros(len(anchors), int)
-    if labels is not None:
-        codes, _ = _clusters_of(labels, len(anchors))
-    areas = np.full(len(anchors), 60.0)
-    if masses is not None:
-        masses = np.asarray(masses, dtype=float)
-        if masses.shape != areas.shape or not (masses >= 0).all():
-            raise ValueError(
-                f"masses has shape {masses.shape}, expected {areas.shape} and no negative number."
-            )
-        areas = 12.0 + 260.0 * masses / max(masses.max(), np.finfo(float).tiny)
+    anchors, masses = fitted(model, "anchors_"), model.anchor_masses_
+    codes, _ = _clusters_of(model.anchor_labels_, len(anchors))
+    areas = 12.0 + 260.0 * masses / masses.max()
     rows = None if X is None else check_array(X, dtype=np.float64, input_name="X")
     if plane is None:
         plane = principal_plane(anchors if rows is None else rows)
