@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import beta, chi2_contingency, chisquare, fisher_exact
 from scipy.stats.contingency import relative_risk
 
-from fairanchor._utils._records import RecordTable, html_of_records
+from fairanchor._utils._records import RecordTable
 from fairanchor._utils._typing import Labels, Table
 from fairanchor.groups._columns import attribute_names, check_pairing, columns_of
 from fairanchor.groups._groups import Attributes, count_cells, encode_names
@@ -93,7 +93,7 @@ class SelectionRates:
         ]
 
     def _repr_html_(self) -> str:
-        return html_of_records(self.records)
+        return RecordTable(self.records)._repr_html_()
 
 
 def selection_rates(
