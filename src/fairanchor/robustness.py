@@ -314,8 +314,13 @@ def _controlled_rows(rows: Any, attack: str, n_rows: int, rng: Any) -> np.ndarra
             raise ValueError(f"rows={rows!r} should be a share between 0 and 1, or row indices.")
         return rng.permutation(n_rows)[: max(1, round(rows * n_rows))]
     indices = np.asarray(rows)
-    is_part = indices.dtype.kind in "iu" and 0 < len(np.unique(indices)) == indices.size < n_rows
-    if not is_part or indices.min() < 0 or indices.max() >= n_rows:
+    n_different = len(np.unique(indices)) if indices.dtype.kind in "iu" else 0
+    if (
+        not 0 < n_different < n_rows
+        or indices.shape != (n_different,)
+        or indices.min() < 0
+        or indices.max() >= n_rows
+    ):
         raise ValueError(
             f"rows={rows!r} should be a share between 0 and 1, or different row indices in "
             f"0..{n_rows - 1}, of which at least one is not there: an honest row."

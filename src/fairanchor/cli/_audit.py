@@ -35,6 +35,8 @@ from fairanchor.tables._write import spreadsheet_safe
 OF_LABELS = {"data": "--data", "id_column": "--id", "targets": "--targets", "report": "--report",
              "tolerance": "--tolerance", "sensitive": "--sensitive"}  # fmt: skip
 OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unseen": "--max-unseen"}
+# Entries of the facts of a report that the summary has as well.
+ROBUSTNESS = ("breakdown_errors", "worst_relative_balance", "remarks")
 # Entries of the summary that thresholds are about.
 THRESHOLDS = {
     "min_relative_balance": "relative_balance",
@@ -110,7 +112,7 @@ def _of_labels(run: Run, options: Options) -> Audit:
         "n_rows": report.n_rows_total,
         "n_rows_without_cluster": report.n_rows_left_out,
         **facts["met"],
-        **facts["robustness"],
+        **{name: facts["robustness"][name] for name in ROBUSTNESS},
     }
     if options["report"] is not None:
         with run.step("report", f"Writing {options['report']}"):
