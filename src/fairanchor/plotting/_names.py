@@ -40,11 +40,6 @@ def plot_name(value: object, at_most: int = 28) -> str:
     return text.replace("$", r"\$")  # text between dollars would be set as a formula
 
 
-def display_lines(text: object) -> str:
-    """A text with its lines and their indentation, all other control characters made visible."""
-    return "\n".join("".join(map(_visible, line)) for line in str(text).expandtabs(4).split("\n"))
-
-
 def feature_names_of(X: Any, names: Iterable[Any] | None) -> list[Any]:
     """The names, by default those of the columns of X, or "feature 0" and so on."""
     n_features = np.shape(X)[1]

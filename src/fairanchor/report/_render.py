@@ -25,7 +25,7 @@ from fairanchor.plotting._composition import (
     count_text,
     share_text,
 )
-from fairanchor.plotting._names import display_lines, display_name
+from fairanchor.plotting._names import display_name
 from fairanchor.plotting._rows import MAX_FEATURES, cluster_profiles, deviation_text
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._verdict import judge, score_text
@@ -75,7 +75,6 @@ def render_report(run: RunSummary) -> str:
     )
     environment.filters |= {
         "name": display_name,
-        "lines": display_lines,
         "score": score_text,
         "count": count_text,
         "percent": share_text,
