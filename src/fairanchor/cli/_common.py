@@ -12,6 +12,7 @@ import click
 from fairanchor._utils._files import check_output, is_device, json_beside, standard_output
 from fairanchor._utils._records import json_value
 from fairanchor.cli._terminal import Run
+from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS
 from fairanchor.plotting._names import display_name
 from fairanchor.report._render import import_libraries
 from fairanchor.rows._label_files import check_folder
@@ -21,8 +22,6 @@ from fairanchor.tables._roles import MissingPolicy, choose_columns
 from fairanchor.tables._wording import counted
 from fairanchor.tables._write import check_format
 
-MOST_GROUPS_IN_A_TABLE = 8
-MOST_CLUSTERS_IN_A_TABLE = 40
 LONGEST_NAME = 40
 Options = dict[str, Any]
 
@@ -154,10 +153,10 @@ def composition_lines(
 ) -> list[str]:
     """The table clusters × groups as text: rows, and the share of each named group."""
     n_clusters, n_groups = counts.shape
-    if n_groups > MOST_GROUPS_IN_A_TABLE:
+    if n_groups > MAX_GROUPS:
         size = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
         return [f"{size} (--json has the table)"]
-    shown = min(n_clusters, MOST_CLUSTERS_IN_A_TABLE)
+    shown = min(n_clusters, MAX_CLUSTERS)
     clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
     names = [show_name(name) for name in group_names]
     width = max([10, *(len(name) + 2 for name in names)])

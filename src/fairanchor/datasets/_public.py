@@ -32,6 +32,18 @@ from fairanchor.datasets._sources import (
     Source,
 )
 
+RETURNS = """Returns
+    -------
+    table : :class:`~sklearn.utils.Bunch`
+        With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
+        ``sensitive_features`` (by default ``{source.sensitive}``), ``feature_names``,
+        ``n_clusters`` and ``DESCR``, which has origin and licence, and states which rows are left
+        out.
+
+    Notes
+    -----
+    The {checked} of every copy are checked.
+    """
 _LOAD = """Load {title} from a Parquet file: {shape}.
 
     Parameters
@@ -43,13 +55,7 @@ _LOAD = """Load {title} from a Parquet file: {shape}.
     sensitive : str or sequence of str, default=None
         Sensitive column or columns, by default ``{source.sensitive}``. They are never features.
 
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
-        ``sensitive_features``, ``feature_names``, ``n_clusters`` and ``DESCR``, which has origin
-        and licence, and states which rows are left out.
-    """
+    {returns}"""
 
 _FETCH = """Fetch {title}: {shape}.
 
@@ -61,17 +67,7 @@ _FETCH = """Fetch {title}: {shape}.
     download_if_missing : bool, default=True
         Whether to download a table that is not there; otherwise an error is raised.
 
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
-        ``sensitive_features`` (``{source.sensitive}``), ``feature_names``, ``n_clusters`` and
-        ``DESCR``, which has origin and licence, and states which rows are left out.
-
-    Notes
-    -----
-    The {checked} of every copy are checked.
-    """
+    {returns}"""
 
 
 def _loader(source: Source) -> Callable[..., Bunch]:
@@ -110,13 +106,14 @@ def _published(function: Any, verb: str, source: Source, template: str) -> Any:
     n_groups = "2" if source.group_sizes is None else len(source.group_sizes)
     function.__name__ = function.__qualname__ = f"{verb}_{source.name}"
     function.__module__ = __name__
+    checked = "columns and rows" if source.group_sizes is None else "columns, rows and groups"
     function.__doc__ = template.format(
+        returns=RETURNS.format(source=source, checked=checked),
         source=source,
         title=source.description.partition("\n")[0],
         shape=f"{source.n_rows:,} rows, {len(source.features)} features, {n_groups} groups, "
         f"{source.n_clusters} clusters",
         files=_expected(source),
-        checked="columns and rows" if source.group_sizes is None else "columns, rows and groups",
     )
     return function
 

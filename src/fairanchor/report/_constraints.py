@@ -47,19 +47,16 @@ class ConstraintCheck:
     @property
     def violations(self) -> np.ndarray:
         """Rows, or weight, by which each cell violates its bounds."""
-        sizes = self.counts.sum(axis=1, keepdims=True)
         if self.targets is not None:
             excess = np.abs(self.counts - self.targets)
-        else:
-            lower, upper = self.bounds.cell_bounds(sizes[:, 0])
-            excess = np.maximum(lower - self.counts, self.counts - upper)
-        return np.where(excess > ROUNDING_ERROR * max(1.0, float(sizes.max())), excess, 0.0)
+            rounding = ROUNDING_ERROR * max(1.0, float(self.counts.sum(axis=1).max()))
+            return np.where(excess > rounding, excess, 0.0)
+        return self.bounds.excess(self.counts)[0]
 
     @property
     def size_violations(self) -> np.ndarray:
         """Rows, or weight, by which the size of each cluster violates its bounds."""
-        sizes = self.counts.sum(axis=1)
-        return np.maximum(self.bounds.least - sizes, sizes - self.bounds.greatest).clip(min=0.0)
+        return self.bounds.excess(self.counts)[1]
 
     @property
     def worst(self) -> float:
