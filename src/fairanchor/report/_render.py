@@ -73,7 +73,7 @@ def render_report(run: RunSummary) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "name": display_name,
         "score": score_text,
         "count": count_text,
@@ -82,6 +82,7 @@ def render_report(run: RunSummary) -> str:
         "number": lambda value, form=",.4g": format(value, form),
         "deviation": deviation_text,
     }
+    environment.filters |= filters
     css = (resources.files("fairanchor.report") / "templates" / "report.css").read_text("utf-8")
     return environment.get_template("report.html").render(
         **_context(run),
