@@ -123,10 +123,8 @@ def _of_labels(run: Run, options: Options) -> Audit:
 
 def _load(options: Options, run: Run) -> tuple[pa.Table, list[str]]:
     """A table with the cluster and the sensitive columns of every row, and the latter's names."""
-    source, cluster = (
-        open_table(options["source"], delimiter=options["delimiter"]),
-        options["cluster"],
-    )
+    source = open_table(options["source"], delimiter=options["delimiter"])
+    cluster = options["cluster"]
     require_columns(source, [cluster])
     holder, advice = source, " --data names a table that has the sensitive columns."
     if options["data"] is not None:

@@ -278,8 +278,6 @@ def composition_of(
     clustering: Any, sensitive_features: Any = None, sample_weight: Any = None
 ) -> Composition:
     """Composition of a fitted estimator, or of labels and groups."""
-    if isinstance(clustering, Composition):
-        return clustering
     if sensitive_features is None:
         if not hasattr(clustering, "fit") or sample_weight is not None:
             raise ValueError(
