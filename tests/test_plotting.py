@@ -388,7 +388,7 @@ def test_costs_over_clusters_are_relative_to_the_fewest_without_limits():
 
 BAD_INPUT = [
     (lambda: plotting.plot_composition([0, 1]), "sensitive_features is None"),
-    (lambda: plotting.plot_composition([0, 1], ["a"]), "inconsistent numbers of samples: .2, 1."),
+    (lambda: plotting.plot_composition([0, 1], ["a"]), "sensitive_features has 1 rows, expected 2"),
     (lambda: plotting.plot_balance([[0, 1]], ["a", "b"]), r"shape \(1, 2\), expected"),
     (lambda: plotting.plot_composition(KMeans()), "KMeans has no counts_: it is not fitted"),
     (lambda: plotting.plot_comparison([{"name": "a", "cost": 0, "balance": 1}]), "cost is 0.0"),
@@ -401,8 +401,8 @@ BAD_INPUT = [
         lambda: plotting.plot_profiles(np.eye(2), [0, 1], feature_names=["a"]),
         "feature_names has 1 entries, expected 2",
     ),
-    (lambda: plotting.plot_comparison([{"cost": 1}]), "mappings with name, cost and balance"),
-    (lambda: plotting.plot_comparison([]), "at least one"),
+    (lambda: plotting.plot_comparison([{"cost": 1}]), "should have a name, a cost and a balance"),
+    (lambda: plotting.plot_comparison([]), "a balance for each method"),
     (lambda: plotting.plot_embedding([[np.nan]], [0]), "Input X contains NaN"),
     (lambda: plotting.plot_embedding([0.0], [0]), "Expected 2D array, got 1D"),
     (lambda: plotting.plot_embedding([[0.0]], [0, 1]), r"labels has 2 entries, expected 1"),

@@ -115,7 +115,7 @@ def test_a_missing_label_is_refused_or_left_out_and_counted(missing):
 
 BAD_LABELS = [
     ({"labels": [None, None]}, "labels has 2 missing"),
-    ({"labels": [0.0, 1.0, 2.0]}, "sensitive_features has 2 rows, labels has 3"),
+    ({"labels": [0.0, 1.0, 2.0]}, "sensitive_features has 2 rows, expected 3"),
     ({"missing": "ignore"}, "missing='ignore' should be 'error' or 'drop'"),
     ({"sensitive_features": ["a", None]}, "sensitive_features has 1 missing"),
     ({"missing_groups": "drop"}, "missing_groups='drop' should be 'error' or 'own_group'"),

@@ -137,12 +137,7 @@ def selection_rates(
     names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     labels = np.asarray(labels, dtype=object)
     codes, clusters = encode_names(labels, missing="own_group")
-    group_codes, groups = encode_names(sensitive_features, missing="own_group")
-    if len(codes) != len(group_codes):
-        raise ValueError(
-            f"sensitive_features has {len(group_codes)} rows, labels has {len(codes)}: expected "
-            "one group for each label."
-        )
+    group_codes, groups = encode_names(sensitive_features, len(codes), missing="own_group")
     counts = count_cells(codes, group_codes, len(clusters), len(groups))
     is_cluster = [name is not None for name in clusters]
     named = [name for name in clusters if name is not None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fairanchor._utils._files import check_output, is_device, json_beside, standard_output
+from fairanchor._utils._files import check_output, json_beside, standard_output
 from fairanchor._utils._records import json_value
 from fairanchor.cli._terminal import Run
 from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS
@@ -64,14 +64,13 @@ def check_outputs(
     outputs = [path for path in (table, *files) if path not in (None, "-")]
     report = options.get("report")
     if report is not None:
-        if report.lower().endswith((".html", ".htm")):
-            outputs.append(str(json_beside(report)))
-        elif not is_device(report):
+        if not report.lower().endswith((".html", ".htm")):
             raise click.UsageError(f"The report {report}: expected a name that ends in .html.")
+        outputs.append(str(json_beside(report)))
         import_libraries()
-    # Files are compared by their real paths; a device takes any number of outputs.
+    # Files are compared by their real paths.
     read = [os.path.realpath(path) for path in inputs if path not in (None, "-")]
-    targets = [os.path.realpath(path) for path in outputs if not is_device(path)]
+    targets = [os.path.realpath(path) for path in outputs]
     for path in outputs:
         if targets.count(os.path.realpath(path)) > 1:
             raise click.UsageError(f"Two outputs would be written to {path}.")

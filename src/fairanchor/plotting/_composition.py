@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._sklearn_compat import check_weights
 from fairanchor.groups._columns import columns_of
@@ -289,8 +288,7 @@ def composition_of(
     if hasattr(clustering, "fit"):
         clustering = fitted(clustering, "labels_")
     labels, clusters, _ = encode_labels(clustering)
-    codes, groups = encode_names(sensitive_features)
-    check_consistent_length(labels, codes)
+    codes, groups = encode_names(sensitive_features, len(labels))
     weights = check_weights(sample_weight, labels)
     table = count_cells(labels, codes, len(clusters), len(groups), weights)
     return Composition(table, clusters, groups)
@@ -324,6 +322,17 @@ def fitted(estimator: Any, attribute: str) -> Any:
             "estimator that sets it. Pass arrays instead."
         )
     return getattr(estimator, attribute)
+
+
+def check_rows_of_fit(estimator: Any, n_rows: int) -> int:
+    """The number of rows of the fit; an error if X has another."""
+    expected = len(fitted(estimator, "labels_"))
+    if n_rows != expected:
+        raise ValueError(
+            f"X has {n_rows} rows, the estimator was fitted on {expected}: expected the rows of "
+            "the fit."
+        )
+    return expected
 
 
 def share_text(value: float) -> str:

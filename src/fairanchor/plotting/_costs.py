@@ -68,13 +68,10 @@ def plot_comparison(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['plain k-means, 0.1 s', 'FairKMeans, 0.3 s', 'best possible: 0.500']
     """
-    if not results:
-        raise ValueError("results is empty, expected at least one method.")
-    for result in results:
-        if not isinstance(result, Mapping) or not {"name", "cost", "balance"} <= set(result):
-            raise ValueError(
-                f"results has {result!r}, expected mappings with name, cost and balance."
-            )
+    if not results or any(not {"name", "cost", "balance"} <= set(result) for result in results):
+        raise ValueError(
+            f"results={results!r} should have a name, a cost and a balance for each method."
+        )
     costs, balances = np.array([[r["cost"], r["balance"]] for r in results], dtype=float).T
     if not np.isfinite([costs, balances]).all():
         raise ValueError(

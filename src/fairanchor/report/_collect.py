@@ -22,7 +22,7 @@ from fairanchor.audit._selection import rates_of_counts
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.groups._columns import attribute_names, columns_of, in_fitted_order
 from fairanchor.groups._groups import codes_of_known_groups, count_cells, encode_names
-from fairanchor.plotting._composition import Composition, encode_labels, fitted
+from fairanchor.plotting._composition import Composition, check_rows_of_fit, encode_labels
 from fairanchor.plotting._names import display_name, feature_names_of
 from fairanchor.report._constraints import (
     ConstraintCheck,
@@ -245,14 +245,9 @@ def summarise_run(
         For `write_report`. `ConsensusClustering`, alone or as the clusterer of the framework,
         provides the stability of the clusters.
     """
-    n_rows = len(fitted(estimator, "labels_"))
     names = feature_names_of(X, feature_names)
     X = np.asarray(X, dtype=np.float64)
-    if len(X) != n_rows:
-        raise ValueError(
-            f"X has {len(X)} rows, the estimator was fitted on {n_rows}: a report is about the "
-            "rows of the fit."
-        )
+    n_rows = check_rows_of_fit(estimator, len(X))
     if isinstance(plain_labels, str) and plain_labels != "fit":
         raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")
     codes, columns = np.zeros(n_rows, dtype=np.int64), []
@@ -383,13 +378,8 @@ def summarise_labels(
             raise ValueError(f"{name}={value!r} should be {' or '.join(map(repr, choices))}.")
     if attributes == "separate" and targets is None:
         raise ValueError("attributes='separate' needs targets: give a tolerance, such as 0.1.")
-    group_codes, groups = encode_names(sensitive_features, missing=missing_groups)
     codes, clusters, kept = encode_labels(labels, drop_missing=missing == "drop")
-    if len(kept) != len(group_codes):
-        raise ValueError(
-            f"sensitive_features has {len(group_codes)} rows, labels has {len(kept)}: every row "
-            "needs exactly one group."
-        )
+    group_codes, groups = encode_names(sensitive_features, len(kept), missing=missing_groups)
     weights = check_weights(sample_weight, kept)
     left_out = None if weights is None else weights[~kept]
     without = np.bincount(group_codes[~kept], weights=left_out, minlength=len(groups))
