@@ -362,5 +362,13 @@ def test_sizes_and_groups_together(folder, run):
     assert json.loads(result.stdout)["worst_violation"] < 1
 
 
+@pytest.mark.parametrize("option", ["--min-size", "--max-size"])
+def test_sizes_that_cannot_be_met_are_named_by_their_options(folder, run, option):
+    size = {"--min-size": 301, "--max-size": 299}[option]
+    message = run(*BASIC, "--max-size", 900, option, size, code=1).stderr
+    assert f"{option} of all clusters sums to" in message
+    assert "_size" not in message
+
+
 def test_a_fit_needs_groups_or_sizes(folder, run):
     assert run("fit", "people.csv", "-k", 3, code=2).stderr.count("--max-size") == 1

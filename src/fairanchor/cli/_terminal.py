@@ -27,6 +27,7 @@ OPTIONS = {
     r"\bn_clusters\b": "--clusters",
     r"\bn_samples=": "rows=",
     r"\bmin_cluster_size\b": "--min-size",
+    r"\b(min|max)_size(?==| of all clusters)": r"--\1-size",
     r"\brandom_state\b": "--seed",
     r"\bn_jobs\b": "--jobs",
     r"\bsensitive_features\b": "the sensitive column",

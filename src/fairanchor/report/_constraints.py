@@ -36,14 +36,6 @@ class ConstraintCheck:
     bounds: ShareBounds
     targets: np.ndarray | None = None
 
-    @classmethod
-    def of_targets(cls, groups: Any, counts: np.ndarray, targets: np.ndarray) -> ConstraintCheck:
-        """The check of a table of rows, or weight."""
-        sizes = targets.sum(axis=1, keepdims=True)
-        shares = targets / np.where(sizes > 0, sizes, 1.0)
-        bounds = ShareBounds.of_shares(shares, shares, len(counts))
-        return cls(None, list(groups), counts, bounds, targets)
-
     @property
     def violations(self) -> np.ndarray:
         """Rows, or weight, by which each cell violates its bounds."""
@@ -109,7 +101,10 @@ def checks_of_estimator(estimator: Any) -> list[ConstraintCheck] | None:
     if isinstance(fairness, str) and fairness == "population":
         return None
     counts, targets = estimator.counts_, estimator.targets_
-    return [ConstraintCheck.of_targets(estimator.groups_, counts, targets)]
+    sizes = targets.sum(axis=1, keepdims=True)
+    shares = targets / np.where(sizes > 0, sizes, 1.0)
+    of_shares = ShareBounds.of_shares(shares, shares, len(counts))
+    return [ConstraintCheck(None, list(estimator.groups_), counts, of_shares, targets)]
 
 
 def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
@@ -118,10 +113,7 @@ def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
     if tables is None:
         return [(None, list(estimator.groups_), estimator.counts_)]
     groups = estimator.attribute_groups_
-    if isinstance(tables, dict):
-        return [(name, list(groups[name]), table) for name, table in tables.items()]
-    names = range(len(tables)) if len(tables) > 1 else [None]
-    return list(zip(names, map(list, groups), tables, strict=True))
+    return [(name, list(groups[name]), table) for name, table in tables.items()]
 
 
 def checks_of_counts(
