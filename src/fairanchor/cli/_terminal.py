@@ -173,28 +173,17 @@ def libraries_to_standard_error() -> Iterator[None]:
 
 @contextmanager
 def progress_line(description: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A line on the terminal: a spinner with the elapsed time, and a bar once there are counts."""
+    """A line on the terminal: a spinner, a bar that fills once there are counts, the time."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
+    text = TextColumn("{task.description}", markup=False)
+    columns = [SpinnerColumn(), text, BarColumn(), TimeElapsedColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as line:
         task = line.add_task(printable(description), total=None)
 
         def show(title: str, done: int, total: int) -> None:
-            if len(line.columns) == len(columns):
-                line.columns += (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            if done == 1:
-                line.reset(task)
-            text = printable(f"{description}: {title}")
+            text = printable(f"{description}: {title} {done}/{total}")
             line.update(task, description=text, completed=done, total=total)
 
         yield show
