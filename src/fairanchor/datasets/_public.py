@@ -50,8 +50,6 @@ _LOAD = """Load {title} from a Parquet file: {shape}.
     ----------
     path : str or path-like
         The Parquet file, or a directory that holds it as ``{source.name}.parquet``.
-    features : sequence of str, default=None
-        Numeric columns to cluster by; the default ones are in ``DESCR``.
     sensitive : str or sequence of str, default=None
         Sensitive column or columns, by default ``{source.sensitive}``. They are never features.
 
@@ -73,12 +71,7 @@ _FETCH = """Fetch {title}: {shape}.
 def _loader(source: Source) -> Callable[..., Bunch]:
     """The public function that loads a table from a local copy."""
 
-    def load(
-        path: PathName,
-        *,
-        features: Sequence[str] | None = None,
-        sensitive: str | Sequence[str] | None = None,
-    ) -> Bunch:
+    def load(path: PathName, *, sensitive: str | Sequence[str] | None = None) -> Bunch:
         file = Path(path)
         file = file / f"{source.name}.parquet" if file.is_dir() else file
         if not file.exists():
@@ -86,7 +79,7 @@ def _loader(source: Source) -> Callable[..., Bunch]:
                 f"There is no file {file}: path should be the Parquet file of {source.name}, or a "
                 f"directory that holds it as {source.name}.parquet."
             )
-        return make_bunch(source, _read_parquet(file), str(file), features, sensitive)
+        return make_bunch(source, _read_parquet(file), str(file), sensitive)
 
     return _published(load, "load", source, _LOAD)
 
@@ -191,11 +184,13 @@ def _read_parquet(file: Path) -> pa.Table:
         raise ValueError(f"{file} could not be read: {error}.") from error
 
 
-def make_bunch(
-    source: Source, table: pa.Table, origin: str, features: Any = None, sensitive: Any = None
-) -> Bunch:
+def make_bunch(source: Source, table: pa.Table, origin: str, sensitive: Any = None) -> Bunch:
     """Filter, check and split a table; ``origin`` names it in errors."""
-    features, sensitive = _chosen_columns(source, features, sensitive)
+    sensitive = source.sensitive if sensitive is None else sensitive
+    sensitive = [sensitive] if isinstance(sensitive, str) else list(sensitive)
+    if not sensitive:
+        raise ValueError("sensitive is empty: name at least one column.")
+    features = [name for name in source.features if name not in sensitive]
     needed = {*features, *sensitive, source.target, source.sensitive}
     if missing := sorted(needed - set(table.column_names)):
         raise ValueError(f"{origin} has no column {missing}, it has {table.column_names}.")
@@ -220,23 +215,6 @@ def make_bunch(
         n_clusters=source.n_clusters,
         DESCR=source.description,
     )
-
-
-def _chosen_columns(source: Source, features: Any, sensitive: Any) -> tuple[list[str], list[str]]:
-    sensitive = source.sensitive if sensitive is None else sensitive
-    sensitive = [sensitive] if isinstance(sensitive, str) else list(sensitive)
-    if not sensitive:
-        raise ValueError("sensitive is empty: name at least one column.")
-    if features is None:
-        return [name for name in source.features if name not in sensitive], sensitive
-    features = [features] if isinstance(features, str) else list(features)
-    withheld = set(features) & {*sensitive, source.target}
-    if withheld or not features:
-        raise ValueError(
-            f"features={features} should name at least one column, and neither the sensitive "
-            f"nor the target column, got {sorted(withheld)}: clusters would follow them."
-        )
-    return features, sensitive
 
 
 def _numeric(source: Source, name: str, values: np.ndarray) -> np.ndarray:
