@@ -23,9 +23,10 @@ class Source:
     """A public table.
 
     ``sensitive`` is a default that a user may replace. Rows are counted after the filter ``keep``,
-    in all (``n_rows``) and by group (``group_sizes``; None if not published). ``members`` maps the table's files to their path inside the download at ``url``: names of nested
-    archives, then of the file; an empty path means that the download is the file. ``read`` makes a
-    table of their bytes. ``sha256`` is the checksum of the (single) file, where it is known.
+    in all (``n_rows``) and by group (``group_sizes``; None if not published). ``members`` maps the
+    table's files to their path inside the download at ``url``: names of nested archives, then of
+    the file; an empty path means that the download is the file. ``read`` makes a table of their
+    bytes. ``sha256`` is the checksum of the (single) file, where it is known.
     """
 
     name: str
