@@ -17,7 +17,7 @@ from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import count_cells, encode_names
-from fairanchor.plotting._composition import fitted
+from fairanchor.plotting._composition import check_rows_of_fit
 from fairanchor.rows._sums import label_sums
 
 
@@ -87,19 +87,14 @@ def cost_by_group(
     >>> [(record["group"], round(record["ratio"], 2)) for record in costs.records]
     [(0, 1.07), (1, 1.17), ('all rows', 1.12)]
     """
-    labels = np.asarray(fitted(estimator, "labels_"))
     X = check_rows(clone(estimator), X)
+    check_rows_of_fit(estimator, len(X))
+    labels = np.asarray(estimator.labels_)
     weights = check_weights(sample_weight, X)
     names: list[Any] = []
     codes = np.zeros(len(X), dtype=np.int64)
     if sensitive_features is not None:
-        codes, names = encode_names(sensitive_features, missing="own_group")
-    for name, length in (("X", len(X)), ("sensitive_features", len(codes))):
-        if length != len(labels):
-            raise ValueError(
-                f"{name} has {length} rows, the estimator was fitted on {len(labels)}: expected "
-                "the rows of the fit."
-            )
+        codes, names = encode_names(sensitive_features, len(X), missing="own_group")
     described = "the given labels"
     if plain_labels is None:
         plain = unconstrained(estimator)

@@ -66,7 +66,7 @@ def judge(run: RunSummary) -> Verdict:
 
 
 def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
-    """Rows without a cluster or a group turn a yes into a statement about the others."""
+    """Rows without a cluster turn a yes into a statement about the others."""
     if not run.n_rows_left_out or level not in ("good", "fair"):
         return answer, level
     left_out = counted(run.n_rows_left_out, "row")
@@ -87,17 +87,15 @@ def _answer(run: RunSummary) -> tuple[str, str]:
 
 
 def _is_exact(run: RunSummary) -> bool:
-    """Whether no count is a whole row away from exact proportion, and no row is incomplete."""
-    is_complete = run.unassigned is None and run.ungrouped is None
-    return is_complete and run.sample_weight is None and run.composition.deviation < 1
+    """Whether no count is a whole row away from exact proportion, and every row has a cluster."""
+    is_counted = run.unassigned is None and run.sample_weight is None
+    return is_counted and run.composition.deviation < 1
 
 
 def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
     if not run.converged:
         return "Not converged", "poor"
     worst = max(check.worst for check in run.checks or ())
-    if run.ungrouped is not None:  # whichever group these rows are of
-        worst += float(run.ungrouped.max())
     if worst == 0.0:
         return "Yes", "good"
     weights = np.ones(1) if run.sample_weight is None else run.sample_weight
@@ -114,10 +112,7 @@ def shares_sentence(run: RunSummary) -> str:
     composition = run.composition
     present = np.flatnonzero(composition.table.sum(axis=0) > 0)
     shares = composition.shares[composition.table.sum(axis=1) > 0]
-    population = composition.population
-    if run.unassigned is not None:
-        totals = run.counts.sum(axis=0) + run.unassigned
-        population = totals / totals.sum()
+    population = run.everyone.population
     # Exact counts, or shares that would be printed alike.
     is_same = np.abs(shares - population)[:, present].max() < SAME_SHARE
     if is_same or (_is_exact(run) and composition.relative_balance >= NEARLY):
@@ -162,33 +157,23 @@ def _listed(texts: list[str]) -> str:
 def _left_out(run: RunSummary) -> list[str]:
     if not run.n_rows_left_out:
         return []
-    total = run.n_rows_total + run.n_rows_left_out
-    is_known = run.unassigned is not None or run.ungrouped is not None
-    reason = "without a cluster or a group" if is_known else "with missing values"
-    text = f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those {reason}."
-    if not is_known:
-        return [text]
-    for counts, names, kind, lack in (
-        (run.unassigned, run.group_names, "group", "cluster"),
-        (run.ungrouped, run.cluster_names, "cluster", "group"),
-    ):
-        if counts is None or not counts.any():
-            continue
-        sizes = counts + run.counts.sum(axis=0 if kind == "group" else 1)
-        worst = int(np.argmax(np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)))
-        text += (
-            f" {count_text(counts[worst])} of the {count_text(sizes[worst])} rows of "
-            f"{quoted_name(kind, names[worst])} have no {lack}."
-        )
+    total = counted(run.n_rows_total + run.n_rows_left_out, "row")
+    text = f"Left out: {run.n_rows_left_out:,} of {total}, those "
+    if run.unassigned is None:
+        return [f"{text}with missing values."]
+    sizes = run.unassigned + run.counts.sum(axis=0)
+    worst = int(np.argmax(run.unassigned / np.maximum(sizes, np.finfo(float).tiny)))
     return [
-        text,
+        f"{text}without a cluster. {count_text(run.unassigned[worst])} of the "
+        f"{count_text(sizes[worst])} rows of {quoted_name('group', run.group_names[worst])} have "
+        "no cluster.",
         f"Counted against the answer, they leave a relative balance of "
         f"{score_text(run.relative_balance)}, where 1 is proportional.",
     ]
 
 
 def _details(run: RunSummary) -> list[str]:
-    if run.unassigned is not None or run.ungrouped is not None:
+    if run.unassigned is not None:
         return []  # what is left out is part of what the sentence compares with
     composition = run.composition
     l, r = composition.worst_cell
