@@ -369,9 +369,9 @@ def test_any_span_of_rows_is_read_as_it_is(batch_rows, folder):
     names = whole.column("g").to_pylist()
     spans = [(0, 1), (0, N_ROWS), (149, 151), (150, 300), (63, 65), (10, 590), (599, 600)]
     for start, stop in spans:
-        found, (groups,) = files.read(start, stop)
-        assert_array_equal(found, X[start:stop])
-        assert groups.to_pylist() == names[start:stop]
+        raw = files.read(start, stop)
+        assert_array_equal(raw.X, X[start:stop])
+        assert raw.columns["g"].to_pylist() == names[start:stop]
 
 
 def test_fingerprints_tell_tables_apart(folder):

@@ -54,7 +54,7 @@ def test_any_span_is_read_from_its_own_files(tmp_path):
     for start in range(files.n_rows):
         for stop in range(start + 1, files.n_rows + 1):
             own, a, b = files.around(start, stop)
-            assert_array_equal(own.read(a, b)[0], files.read(start, stop)[0])
+            assert_array_equal(own.read(a, b).X, files.read(start, stop).X)
             assert len(own.files) <= stop - start + 2
 
 

@@ -419,12 +419,10 @@ def _fit_files(
     """Fit an estimator by the chosen engine; the labels of all rows, in order."""
     from fairanchor.rows._checkpoint import Checkpoint
     from fairanchor.rows._open import FileTable
-    from fairanchor.rows._raw_rows import as_table
 
     if options["engine"] == "memory":
-        X, columns = files.read(0, files.n_rows, estimator.missing_groups)
-        groups = as_table(columns, files.sensitive) if columns else None
-        estimator.fit(X, sensitive_features=groups)
+        raw = files.read(0, files.n_rows, estimator.missing_groups)
+        estimator.fit(raw.X, sensitive_features=raw.sensitive_features)
     else:
         checkpoint = None
         if options["checkpoint"] is not None:
@@ -453,19 +451,17 @@ def _summarise_sample(directory: str, files: Any, estimator: Any, options: Optio
     from fairanchor.report._collect import stability_of
     from fairanchor.report._constraints import checks_of_estimator, describe_estimator
     from fairanchor.rows._chunks import CHUNK_ROWS
-    from fairanchor.rows._raw_rows import as_table
     from fairanchor.tables._load import object_array
 
     sample = np.sort(spread_sample(files.n_rows, REPORT_ROWS))
     names, X, codes = list(estimator.groups_), [], []
     starts = range(0, files.n_rows, CHUNK_ROWS)
     chunks = files.read_in_turn(0, files.n_rows, CHUNK_ROWS)
-    for start, (features, columns) in zip(starts, chunks, strict=True):
+    for start, raw in zip(starts, chunks, strict=True):
         wanted = sample[(sample >= start) & (sample < start + CHUNK_ROWS)] - start
-        X.append(features[wanted])
-        of_rows = np.zeros(len(features), dtype=np.int64)
-        if columns:
-            table = as_table(columns, files.sensitive)
+        X.append(raw.X[wanted])
+        of_rows, table = np.zeros(len(raw.X), dtype=np.int64), raw.sensitive_features
+        if table is not None:
             of_rows, _ = codes_of_known_groups(table, names, len(table), missing="own_group")
         codes.append(of_rows[wanted])
     rows, group_codes = np.concatenate(X), np.concatenate(codes)

@@ -51,7 +51,6 @@ from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._open import kind_of, sensitive_names, source_of
-from fairanchor.rows._raw_rows import as_table
 from fairanchor.rows._tables import with_unit_rows
 
 
@@ -336,8 +335,7 @@ class LargeScaleClusterer(FairClusterer):
                 )
             self._checkpoint_of(source)
             raw = source.read(self.missing_groups)
-            X = raw.X
-            sensitive_features = as_table(raw.columns, columns) if raw.columns else None
+            X, sensitive_features = raw.X, raw.sensitive_features
         else:
             check_pairing(X, sensitive_features)
         X = check_rows(self, X, keep_float32=self._keeps_float32, sparse=self._takes_sparse)

@@ -22,10 +22,7 @@ def kind_of_names(type_: pa.DataType) -> str:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A column as a dictionary whose values have a width that all files share.
-
-    Columns with few groups are quickly encoded, and rows never become Python objects.
-    """
+    """A column as a dictionary whose values have a width that all files share."""
     if types.is_null(column.type):
         return column
     if not types.is_dictionary(column.type):
@@ -34,13 +31,6 @@ def plain(column: pa.Array) -> pa.Array:
     values, indices = column.dictionary, column.indices
     values = values.cast(wide.get(kind_of_names(values.type), values.type))
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values)
-
-
-def joined(pieces: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """Pieces of a sensitive column as one; a piece without any value takes the others' type."""
-    common = next((piece.type for piece in pieces if not types.is_null(piece.type)), pa.null())
-    pieces = [piece.cast(common) if types.is_null(piece.type) else piece for piece in pieces]
-    return pa.chunked_array(pieces, type=common)
 
 
 def check_groups_known(

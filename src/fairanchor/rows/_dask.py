@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as types
 from distributed import Lock, WorkerPlugin
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
-from fairanchor.rows._columns import check_finite, check_groups_known, joined, kind_of_names, plain
+from fairanchor.rows._columns import check_finite, check_groups_known, plain
 from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, Survey, merge_surveys
 
 # How long to wait for the first worker of a cluster.
@@ -207,7 +206,7 @@ class CollectionSource:
             return cls(client, client.compute(X.to_delayed()), make, names, len(make.features))
         parts, n_columns = _frames_of(X, sensitive_features)
         groups = tuple(f"group {j}" for j in range(n_columns))
-        make = _FrameRows(tuple(range(X.shape[1])), groups, (None,) * n_columns)
+        make = _FrameRows(tuple(range(X.shape[1])), groups)
         return cls(client, client.compute(parts), make, None, X.shape[1])
 
     def read(self, missing: str) -> RawRows:
@@ -261,13 +260,10 @@ class _FrameRows:
     ----------
     features, sensitive : tuple
         Names of columns.
-    kinds : tuple of str or None
-        Kind of names in each sensitive column; None if any is possible.
     """
 
     features: tuple
     sensitive: tuple
-    kinds: tuple
 
     @classmethod
     def of(cls, frame: Any, sensitive: Sequence) -> "_FrameRows":
@@ -289,8 +285,7 @@ class _FrameRows:
                 "least one feature to compute distances from."
             )
         _check_numbers(frame, features, "The Dask DataFrame")
-        kinds = tuple(_kind_of_dtype(frame.dtypes[name]) for name in sensitive)
-        return cls(features, tuple(sensitive), kinds)
+        return cls(features, tuple(sensitive))
 
     def __call__(self, frame: Any, number: int, a: int, b: int, missing: str) -> RawRows:
         where = f"Partition {number}"
@@ -302,11 +297,10 @@ class _FrameRows:
         X = part[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
         X = np.ascontiguousarray(X)
         check_finite(X, self.features, where, a)
-        columns = [
-            _names_of_groups(part[name], name, kind, where, a, missing)
-            for name, kind in zip(self.sensitive, self.kinds, strict=True)
-        ]
-        return RawRows(X, columns)
+        columns = {
+            name: _names_of_groups(part[name], name, where, a, missing) for name in self.sensitive
+        }
+        return RawRows(X, pa.table(columns))
 
 
 def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
@@ -318,18 +312,7 @@ def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
             )
 
 
-def _kind_of_dtype(dtype: Any) -> str | None:
-    """Kind of names in a sensitive column of this type, or None if any is possible."""
-    import pandas as pd
-
-    if dtype.kind == "O" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
-        return None
-    return kind_of_names(pa.array(pd.Series([], dtype=dtype)).type)
-
-
-def _names_of_groups(
-    values: Any, name: Any, kind: str | None, where: str, row: int, missing: str
-) -> pa.ChunkedArray:
+def _names_of_groups(values: Any, name: Any, where: str, row: int, missing: str) -> pa.Array:
     """A sensitive column as an Arrow array, like those of other partitions."""
     try:
         column = plain(pa.array(values, from_pandas=True))
@@ -339,12 +322,7 @@ def _names_of_groups(
         ) from error
     if missing == "error":
         check_groups_known(column, name, where, row)
-    if kind not in (None, kind_of_names(column.type)) and not types.is_null(column.type):
-        raise ValueError(
-            f"{where} has a column {name!r} of type {_value_type(column)}, expected {kind} as in "
-            "the Dask DataFrame: its groups would not be the same as elsewhere."
-        )
-    return pa.chunked_array([column])
+    return column
 
 
 def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
@@ -413,7 +391,7 @@ def _as_frame(block: np.ndarray, groups: np.ndarray | None = None) -> Any:
 
 
 def _read(files: Any, start: int, stop: int, missing: str) -> RawRows:
-    return RawRows(*files.read(start, stop, missing))
+    return files.read(start, stop, missing)
 
 
 def _survey(raw: RawRows, start: int) -> Survey:
@@ -428,23 +406,15 @@ def _coded(
     return chunk
 
 
-def _value_type(column: Any) -> pa.DataType:
-    return column.type.value_type if types.is_dictionary(column.type) else column.type
-
-
 def _join(make: Callable, missing: str, spans: list, *parts: Any) -> RawRows:
     raws = [make(part, *span, missing) for part, span in zip(parts, spans, strict=True)]
     if len(raws) == 1:
         return raws[0]
-    columns = []
-    for pieces in zip(*(raw.columns for raw in raws), strict=True):
-        seen = {_value_type(piece): span[0] for piece, span in zip(pieces, spans, strict=True)}
-        seen.pop(pa.null(), None)  # a part without any group has no type
-        if len(seen) > 1:
-            (one, p), (other, q) = list(seen.items())[:2]
-            raise ValueError(
-                f"The groups are of type {one} in partition {p}, but of type {other} in partition "
-                f"{q}: they would not be the same."
-            )
-        columns.append(joined([chunk for piece in pieces for chunk in piece.chunks]))
+    try:  # a part without any group has no type
+        columns = pa.concat_tables([raw.columns for raw in raws], promote_options="default")
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"The groups of partitions {spans[0][0]} to {spans[-1][0]} are of different types, "
+            f"so that they would not be the same: {error}"
+        ) from error
     return RawRows(np.concatenate([raw.X for raw in raws]), columns)

@@ -55,7 +55,7 @@ class FileTable:
 
     def read(self, missing: str) -> RawRows:
         """All rows, if they are few."""
-        return RawRows(*self.dataset.read(0, self.n_rows, missing))
+        return self.dataset.read(0, self.n_rows, missing)
 
     def open(
         self,
@@ -86,8 +86,7 @@ class FileTable:
             return opened
 
         def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
-            for k, read in enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing)):
-                yield k, RawRows(*read)
+            yield from enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing))
 
         def chunks() -> Iterator[Chunk]:
             for k, raw in raw_chunks():

@@ -20,12 +20,12 @@ from fairanchor.rows._columns import (
     MISSING_ADVICE,
     check_finite,
     check_groups_known,
-    joined,
     kind_of_names,
     numbers_of,
     plain,
 )
 from fairanchor.rows._label_files import names_of_files, paths_below
+from fairanchor.rows._raw_rows import RawRows
 
 KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 # Types whose numbers float32 holds.
@@ -252,9 +252,7 @@ class RowFiles:
         columns = {"features": self.features, "sensitive_features": self.sensitive}
         return {"files": files, **columns, "preprocessing": made}
 
-    def read(
-        self, start: int, stop: int, missing: str = "own_group"
-    ) -> tuple[np.ndarray, list[pa.ChunkedArray]]:
+    def read(self, start: int, stop: int, missing: str = "own_group") -> RawRows:
         """Features (finite) and sensitive columns of a span of rows.
 
         ``missing`` is "error" or "own_group": how missing groups are treated.
@@ -263,15 +261,14 @@ class RowFiles:
 
     def read_in_turn(
         self, start: int, stop: int, n_rows: int, missing: str = "own_group"
-    ) -> Iterator[tuple[np.ndarray, list[pa.ChunkedArray]]]:
+    ) -> Iterator[RawRows]:
         """`read` of ``n_rows`` rows after the other; no row group is decoded twice."""
         batches = self._batches(start, stop)
         rest: tuple | None = None
         for begin in range(start, stop, n_rows):
             size = min(n_rows, stop - begin)
             X = np.empty((size, len(self.feature_names)), dtype=self.dtype)
-            columns: list[list] = [[] for _ in self.sensitive]
-            place = 0
+            tables, place = [], 0
             while place < size:
                 file, batch, row = rest or next(batches)
                 rest = None
@@ -280,12 +277,14 @@ class RowFiles:
                     rest = file, batch.slice(taken), row + taken
                     batch = batch.slice(0, taken)
                 self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
-                for values, name in zip(columns, self.sensitive, strict=True):
-                    values.append(plain(batch.column(name)))
-                    if missing == "error":
-                        check_groups_known(values[-1], name, file.path, row, self.missing_advice)
+                columns = {name: plain(batch.column(name)) for name in self.sensitive}
+                if missing == "error":
+                    for name, values in columns.items():
+                        check_groups_known(values, name, file.path, row, self.missing_advice)
+                tables.append(pa.table(columns))
                 place += batch.num_rows
-            yield X, [joined(values) for values in columns]
+            # A column without any value takes the type that it has elsewhere.
+            yield RawRows(X, pa.concat_tables(tables, promote_options="default"))
 
     def tables(self, start: int, stop: int) -> Iterator[tuple[str, int, pa.Table]]:
         """Yield the columns of a span as they are in the files: (path, first row, table)."""
