@@ -484,7 +484,7 @@ def _scores(
 
 def _violation(labels: np.ndarray, groups: Groups, targets: Any, weights: Any) -> float:
     if isinstance(targets, Real):
-        targets = FairnessTargets.proportional(targets)
+        targets = FairnessTargets(tolerance=targets)
     if not isinstance(targets, FairnessTargets):
         raise TypeError(
             f"targets={targets!r} should be a tolerance between 0 and 1, or FairnessTargets."

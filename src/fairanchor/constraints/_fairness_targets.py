@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -74,27 +74,6 @@ class FairnessTargets(BaseEstimator):
         self.min_size = min_size
         self.max_size = max_size
         self.group_errors = group_errors
-
-    @classmethod
-    def proportional(
-        cls, tolerance: Any = 0.0, *, min_size: Any = None, max_size: Any = None
-    ) -> Self:
-        """Every cluster mirrors the data up to a tolerance: 0 exactly, 1 not at all.
-
-        Parameters
-        ----------
-        tolerance : float in [0, 1], default=0.0
-            A group's share of a cluster is in ``[(1 - tolerance) pi, pi / (1 - tolerance)]``,
-            pi being its share of the data.
-        min_size, max_size : float or array-like of shape (n_clusters,), default=None
-            Number of rows (weight) of each cluster.
-
-        Returns
-        -------
-        targets : FairnessTargets
-            The object.
-        """
-        return cls(tolerance=tolerance, min_size=min_size, max_size=max_size)
 
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
@@ -251,11 +230,11 @@ def _check_shares(given: Any, parameter: str) -> None:
         raise ValueError(
             f"{parameter} has shape {values.shape}, expected (n_groups,) or (n_clusters, n_groups)."
         )
-    allowed = np.isnan(values) if parameter != "shares" else np.zeros(values.shape, dtype=bool)
-    if not (allowed | ((values >= 0) & (values <= 1))).all():
-        wrong = values[~(allowed | ((values >= 0) & (values <= 1)))][0]
+    wrong = values[~((values >= 0) & (values <= 1))]
+    wrong = wrong if parameter == "shares" else wrong[~np.isnan(wrong)]
+    if len(wrong):
         raise ValueError(
-            f"{parameter} holds {wrong:g}: expected shares of a cluster, between 0 and 1."
+            f"{parameter} holds {wrong[0]:g}: expected shares of a cluster, between 0 and 1."
         )
 
 

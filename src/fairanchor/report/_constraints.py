@@ -164,7 +164,7 @@ def checks_of_counts(
     checks = []
     for (name, groups, table, sizes), target in zip(tables, each, strict=True):
         if isinstance(target, Real):
-            target = FairnessTargets.proportional(target)
+            target = FairnessTargets(tolerance=target)
         if not isinstance(target, FairnessTargets):
             raise TypeError(
                 f"targets={target!r} should be a tolerance between 0 and 1, or FairnessTargets."
