@@ -40,17 +40,10 @@ from fairanchor.rows import (
     MemoryRows,
     Sampler,
 )
-from fairanchor.rows._arrow_stream import (
-    is_dask_frame,
-    is_dataset,
-    is_stream,
-    table_of_stream,
-    tables_of_stream,
-)
 from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
-from fairanchor.rows._open import kind_of, sensitive_names, source_of
+from fairanchor.rows._open import is_batched, kind_of, sensitive_names, source_of, tables_of
 from fairanchor.rows._tables import with_unit_rows
 
 
@@ -151,8 +144,8 @@ class LargeScaleClusterer(FairClusterer):
         labels : ndarray of shape (n_samples,)
             Cluster of each row.
         """
-        if is_stream(X) or is_dataset(X) or is_dask_frame(X):
-            parts = tables_of_stream(X, sensitive_features)
+        if is_batched(X):
+            parts = tables_of(X, sensitive_features)
             return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
@@ -323,8 +316,8 @@ class LargeScaleClusterer(FairClusterer):
     ) -> TrainingRows:
         """What the user gave; ``needs_memory`` is what was asked for that needs rows in memory."""
         n_clusters = self.n_clusters or 1
-        if is_stream(X):
-            X, sensitive_features = table_of_stream(X, sensitive_features)
+        if kind_of(X) == "stream":
+            [(X, sensitive_features)] = tables_of(X, sensitive_features, whole=True)
         columns = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:
@@ -428,7 +421,7 @@ class LargeScaleClusterer(FairClusterer):
     def _new_rows(self, X: Table, sensitive_features: Table) -> tuple[MemoryRows, np.ndarray]:
         """New rows in the fitted scale, and prices with a column for each of their codes."""
         check_is_fitted(self)
-        if kind_of(X) is not None:
+        if kind_of(X) in ("files", "dask"):
             raise TypeError(
                 f"X is a {type(X).__name__}, expected rows in memory. Pass new rows batch by "
                 "batch; write_labels writes the labels of the rows that were fitted."

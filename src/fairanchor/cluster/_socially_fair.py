@@ -30,8 +30,8 @@ from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
 from fairanchor.groups._columns import store_sensitive_names
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import MemoryChunks, MemoryRows
-from fairanchor.rows._arrow_stream import is_stream, tables_of_stream
 from fairanchor.rows._label_files import ChunkedLabels
+from fairanchor.rows._open import is_batched, tables_of
 from fairanchor.rows._sums import label_sums
 
 # Starts by the largest number of clusters for which there are so many.
@@ -226,9 +226,10 @@ default="k-means++"
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            New rows.
-        sensitive_features : Ignored
-            Present for API consistency: labels do not depend on groups.
+            New rows, or an Arrow stream, dataset or Dask DataFrame, read batch by batch.
+        sensitive_features : str, list of str or array-like, default=None
+            Names of columns of X that are no features, for rows that are read in batches; ignored
+            otherwise, since labels do not depend on groups.
 
         Returns
         -------
@@ -236,8 +237,9 @@ default="k-means++"
             Cluster of each row.
         """
         check_is_fitted(self)
-        if is_stream(X):
-            return np.concatenate([self.predict(part) for part, _ in tables_of_stream(X, None)])
+        if is_batched(X):
+            parts = tables_of(X, sensitive_features)
+            return np.concatenate([self.predict(part) for part, _ in parts])
         return _nearest(self._rows_of(X), self._costs)
 
     def score(
