@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from distributed import Lock, WorkerPlugin
+from distributed import KilledWorker, Lock, WorkerPlugin, get_client
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
 from fairanchor.rows._columns import check_finite, check_groups_known, plain
-from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, Survey, merge_surveys
+from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, merge_surveys
+from fairanchor.rows._row_files import RowFiles
 
-# How long to wait for the first worker of a cluster.
+# For the first worker of a cluster.
 WAIT_SECONDS = 30
 
 
@@ -52,8 +53,8 @@ def read_files(client: Any, files: Any, chunk_rows: int, missing: str) -> list:
     """Chunks of a table in files as futures of `RawRows`: workers read the files."""
     return [
         _submit(
-            client, "read", k, _read, *files.around(start, min(start + chunk_rows, files.n_rows)),
-            missing,
+            client, "read", k, RowFiles.read,
+            *files.around(start, min(start + chunk_rows, files.n_rows)), missing,
         )
         for k, start in enumerate(range(0, files.n_rows, chunk_rows))
     ]  # fmt: skip
@@ -71,7 +72,8 @@ def open_raw(
 ) -> OpenedRows:
     """Rows on a cluster from futures of `RawRows`."""
     futures = [
-        _submit(client, "survey", k, _survey, chunk, k * chunk_rows) for k, chunk in enumerate(raw)
+        _submit(client, "survey", k, RawRows.survey, chunk, k * chunk_rows)
+        for k, chunk in enumerate(raw)
     ]
     # In their order, so that the first error is the same every time.
     surveys = (result_of(future, SURVEY) for future in futures)
@@ -89,48 +91,34 @@ def open_raw(
 
 def result_of(future: Any, title: str) -> Any:
     """Result of a task; failures of the cluster raise an error with their usual cause."""
-    from distributed import KilledWorker
-
     try:
         return future.result()
-    except KilledWorker as error:
+    except (KilledWorker, CancelledError) as error:
         raise RuntimeError(
-            f"The pass {title!r} failed: {error.allowed_failures + 1} worker(s) died, one "
-            "after the other, while they worked on the same chunk. Most often they ran out of "
-            "memory: give them more, or start more of them (guide, 'A cluster of machines')."
-        ) from error
-    except CancelledError as error:
-        raise RuntimeError(
-            f"The pass {title!r} failed: the cluster lost the rows, or its scheduler. "
-            f"({' '.join(str(error).split())})"
+            f"The pass {title!r} failed on the cluster: {' '.join(str(error).split())} Most often "
+            "workers ran out of memory: give them more, or start more of them (guide, 'A cluster "
+            "of machines')."
         ) from error
 
 
-def check_versions(client: Any, wait_seconds: float | None = None) -> None:
+def check_versions(client: Any) -> None:
     """Raise an error if workers run another version of this library, or there are none."""
-    wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
-    address = client.scheduler.address
     try:
-        client.wait_for_workers(1, timeout=wait_seconds)
+        client.wait_for_workers(1, timeout=WAIT_SECONDS)
     except TimeoutError:
         raise RuntimeError(
-            f"The cluster at {address} has no workers, and none came within {wait_seconds} s. "
-            f"Start some (dask worker {address})."
+            f"The cluster has no workers, and none came within {WAIT_SECONDS} s. Start some "
+            f"(dask worker {client.scheduler.address})."
         ) from None
     here = fairanchor.__version__
     versions = client.run(importlib.metadata.version, "fairanchor", on_error="return")
-    others = {
-        worker: version
-        for worker, version in versions.items()
-        if version != here and not isinstance(version, OSError)  # of a worker that was lost
-    }
-    if others:
-        worker, version = next(iter(others.items()))
-        has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
-        raise RuntimeError(
-            f"{len(others)} worker(s) of the cluster run another version than {here}, which is "
-            f"here: {worker} {has}. The same labels need the same code everywhere."
-        )
+    for worker, version in versions.items():
+        if version != here and not isinstance(version, OSError):  # of a worker that was lost
+            has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
+            raise RuntimeError(
+                f"The worker {worker} of the cluster {has}, expected {here} as here: the same "
+                "labels need the same code everywhere."
+            )
 
 
 def warm_up(client: Any, compile_kernels: Callable) -> None:
@@ -269,31 +257,36 @@ class _FrameRows:
     def of(cls, frame: Any, sensitive: Sequence) -> "_FrameRows":
         """By the columns that a Dask DataFrame declares."""
         names = list(frame.columns)
-        for name in sensitive:
-            if name not in names:
-                raise ValueError(
-                    f"The column {name!r} of sensitive_features is not in the Dask DataFrame. It "
-                    f"has: {', '.join(map(str, names[:20]))}."
-                )
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"The Dask DataFrame has {names.count(name)} columns {name!r}.")
         features = tuple(name for name in names if name not in sensitive)
         if not features:
             raise ValueError(
                 "The Dask DataFrame has no columns but those of sensitive_features, expected at "
                 "least one feature to compute distances from."
             )
-        _check_numbers(frame, features, "The Dask DataFrame")
-        return cls(features, tuple(sensitive))
+        made = cls(features, tuple(sensitive))
+        made.check(frame, "The Dask DataFrame")
+        return made
+
+    def check(self, frame: Any, where: str) -> None:
+        """Raise an error for columns that are not as they have to be."""
+        names = list(frame.columns)
+        for name in (*self.features, *self.sensitive):
+            if names.count(name) != 1:
+                raise ValueError(
+                    f"{where} has {names.count(name)} columns {name!r}, expected one. It has: "
+                    f"{', '.join(map(str, names[:20]))}."
+                )
+        for name in self.features:
+            if frame.dtypes[name].kind not in "biuf":
+                raise ValueError(
+                    f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected "
+                    "numbers. Drop it, or encode it as numbers."
+                )
 
     def __call__(self, frame: Any, number: int, a: int, b: int, missing: str) -> RawRows:
         where = f"Partition {number}"
         part = frame.iloc[a:b]
-        for name in (*self.features, *self.sensitive):
-            if name not in part.columns:
-                raise ValueError(f"{where} lacks the column {name!r}.")
-        _check_numbers(part, self.features, where)
+        self.check(part, where)
         X = part[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
         X = np.ascontiguousarray(X)
         check_finite(X, self.features, where, a)
@@ -301,15 +294,6 @@ class _FrameRows:
             name: _names_of_groups(part[name], name, where, a, missing) for name in self.sensitive
         }
         return RawRows(X, pa.table(columns))
-
-
-def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
-    for name in features:
-        if frame.dtypes[name].kind not in "biuf":
-            raise ValueError(
-                f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected numbers. "
-                "Drop it, or encode it as numbers."
-            )
 
 
 def _names_of_groups(values: Any, name: Any, where: str, row: int, missing: str) -> pa.Array:
@@ -358,12 +342,6 @@ def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
 
 def _client() -> Any:
     try:
-        from distributed import get_client
-    except ImportError as error:
-        raise ImportError(
-            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
-        ) from error
-    try:
         return get_client()
     except ValueError:
         raise RuntimeError(
@@ -388,14 +366,6 @@ def _as_frame(block: np.ndarray, groups: np.ndarray | None = None) -> Any:
     for j, values in enumerate([] if groups is None else groups.T):
         frame[f"group {j}"] = values
     return frame
-
-
-def _read(files: Any, start: int, stop: int, missing: str) -> RawRows:
-    return files.read(start, stop, missing)
-
-
-def _survey(raw: RawRows, start: int) -> Survey:
-    return raw.survey(start)
 
 
 def _coded(

@@ -124,8 +124,12 @@ def source_of(X: Any, sensitive_features: Any) -> Any:
     if kind_of(X) == "files":
         table = X if isinstance(X, FileTable) else FileTable(X)
         return table.source(sensitive_features)
-    from fairanchor.rows._dask import CollectionSource  # loads dask
-
+    try:
+        from fairanchor.rows._dask import CollectionSource
+    except ImportError as error:
+        raise ImportError(
+            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
+        ) from error
     if hasattr(X, "columns"):
         sensitive_features = column_names(sensitive_features)
     return CollectionSource.of(X, sensitive_features)
