@@ -577,7 +577,10 @@ def last_is(values, last):
 
 
 WRONG_PARTS = {
-    "NaN": ({"y": last_is(np.zeros(750), np.nan)}, "Partition 2 has NaN in column 'y', row 749"),
+    "NaN": (
+        {"y": last_is(np.zeros(750), np.nan)},
+        "Partition 2 has a missing value .* in column 'y', row 749",
+    ),
     "infinity": ({"x": np.full(750, np.inf)}, "Partition 2 has infinity in column 'x', row 0"),
     "a missing group": (
         {"g": last_is(["a"] * 750, None)},

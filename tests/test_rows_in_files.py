@@ -151,7 +151,7 @@ def test_datasets_that_are_no_files_raise_with_a_way_out(tmp_path):
     one = write(tmp_path / "one", [["a", "b"] * 75])
     for dataset, message in (
         (ds.dataset(pa.table({"x": [1.0]})), r"type InMemoryDataset, .*dataset\.to_table\(\)"),
-        (ds.dataset([one, one]), r"type UnionDataset, .* as one: pyarrow\.dataset\.dataset\(\["),
+        (ds.dataset([one, one]), r"type UnionDataset, expected .* files"),
     ):
         with pytest.raises(TypeError, match=message):
             AnchorFairClustering(2).fit(dataset, sensitive_features="g")

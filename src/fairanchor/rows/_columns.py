@@ -55,14 +55,10 @@ def _is_missing(column: pa.Array) -> np.ndarray:
     return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
-def numbers_of(column: pa.Array, name: str, where: str, row: int) -> np.ndarray:
-    """A column without missing values as an array."""
-    if column.null_count:
-        first = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(
-            f"{where} has {column.null_count} or more missing values in column {name!r}, the "
-            f"first in row {row + first}. Distances need numbers: impute or drop them."
-        )
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers as an array; missing values are NaN."""
+    if column.null_count and types.is_boolean(column.type):
+        column = column.cast(pa.float32())
     return column.to_numpy(zero_copy_only=False)
 
 
@@ -74,7 +70,7 @@ def check_finite(X: np.ndarray, features: Sequence, where: str, row: int) -> Non
     bad = np.argwhere(~np.isfinite(X))
     if len(bad):
         i, j = bad[0]
-        what = "NaN" if np.isnan(X[i, j]) else "infinity"
+        what = "a missing value (NaN)" if np.isnan(X[i, j]) else "infinity"
         raise ValueError(
             f"{where} has {what} in column {features[j]!r}, row {row + i}. Distances need "
             "finite numbers: impute or drop them."

@@ -181,15 +181,12 @@ class RowFiles:
         they have to be numbers.
         """
         footers = dataset if isinstance(dataset, Footers) else Footers.of(dataset)
+        footers.check_names()
         names = footers.names
         for name in sensitive:
             if name not in names:
-                is_in_paths = name in footers.dataset.schema.names
-                where = (
-                    "in the names of directories, not in the files" if is_in_paths else "missing"
-                )
                 raise ValueError(
-                    f"The column {name!r} of sensitive_features is {where}. The files of the "
+                    f"The column {name!r} of sensitive_features is missing. The files of the "
                     f"dataset have: {', '.join(names[:20])}."
                 )
         if features is None:
@@ -200,7 +197,6 @@ class RowFiles:
                 "expected at least one feature to compute distances from."
             )
         footers.check_columns(features, sensitive, numbers=numbers)
-        footers.check_names()
         files = tuple(file for file, _ in footers.opened)
         if not any(file.n_rows for file in files):
             raise ValueError(
@@ -296,7 +292,7 @@ class RowFiles:
     ) -> None:
         if self.preprocessing is None:
             for j, name in enumerate(self.features):
-                out[:, j] = numbers_of(batch.column(name), name, file.path, row)
+                out[:, j] = numbers_of(batch.column(name))
             check_finite(out, self.features, file.path, row)
             return
         try:
@@ -347,23 +343,13 @@ class RowFiles:
 
 def _kind_of(dataset: Any) -> str:
     """``"parquet"`` or ``"ipc"``."""
-    advice = "Write it as Parquet once (pyarrow.dataset.write_dataset)."
-    if not hasattr(dataset, "files"):
-        name = type(dataset).__name__
-        advice = {
-            "InMemoryDataset": "Its rows are in memory already: give fit the features of "
-            "dataset.to_table(), and sensitive_features as values.",
-            "UnionDataset": "Open all files as one: pyarrow.dataset.dataset([path, ...]).",
-        }.get(name, advice)
-        raise TypeError(
-            f"The dataset is of type {name}, expected a FileSystemDataset of Parquet or Arrow IPC "
-            f"files. {advice}"
-        )
-    format_ = dataset.format.default_extname
+    format_ = dataset.format.default_extname if hasattr(dataset, "files") else None
     if format_ not in KINDS:
+        what = f"type {type(dataset).__name__}" if format_ is None else f"format {format_!r}"
         raise TypeError(
-            f"The dataset is of format {format_!r}, expected Parquet or Arrow IPC files: every "
-            f"pass reads some rows of some files, which text does not allow. {advice}"
+            f"The dataset is of {what}, expected a FileSystemDataset of Parquet or Arrow IPC "
+            "files, of which every pass can read some rows. Write it to such files once "
+            "(pyarrow.dataset.write_dataset), or give fit the features of dataset.to_table()."
         )
     return KINDS[format_]
 
