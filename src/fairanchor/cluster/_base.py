@@ -382,9 +382,13 @@ def known_codes(
         sensitive_features, [*known, *extra], n_rows, missing=missing
     )
     if unknown and unknown_groups == "error":
+        listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
+        known = getattr(estimator, "attribute_groups_", {"": known})
+        names = "; ".join(f"{column} {names.tolist()[:20]}" for column, names in known.items())
         raise ValueError(
-            f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
-            f"learned in fit, so there are none for a new group.{_remedy(estimator)}"
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. Known "
+            f"groups: {names.strip()}. A group's prices are learned in fit, so there are none for "
+            f"a new group.{_remedy(estimator)}"
         )
     return codes, extra
 
@@ -402,47 +406,6 @@ def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
         if codes is not None:
             extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
     return extra
-
-
-def unseen_values(estimator: Any, unknown: dict) -> dict | None:
-    """Rows of each value that ``fit`` has not seen, by column of separate attributes.
-
-    ``unknown`` has the number of rows of each unknown combination. None if there are no separate
-    attributes, or combinations are not made of them.
-    """
-    attributes = getattr(estimator, "_attributes", None)
-    if attributes is None or len(attributes.columns) < 2:
-        return None
-    columns = attributes.columns
-    if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
-        return None
-    by_column: dict = {}
-    for combination, count in unknown.items():
-        for column, names, value in zip(columns, attributes.names, combination, strict=True):
-            if value not in names.tolist():
-                counts = by_column.setdefault(column, {})
-                counts[value] = counts.get(value, 0) + count
-    return by_column or None
-
-
-def _unknown_in_words(estimator: Any, unknown: dict) -> str:
-    """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
-    by_column = unseen_values(estimator, unknown)
-    if by_column is None:
-        return (
-            f"{len(unknown)} group(s) that fit has not seen: {_with_counts(unknown)}. Known "
-            f"groups: {estimator.groups_.tolist()[:20]}"
-        )
-    listed = "; ".join(
-        f"{_with_counts(counts)} in column {column!r}, whose groups are "
-        f"{estimator.attribute_groups_[column].tolist()[:20]}"
-        for column, counts in by_column.items()
-    )
-    return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
-
-
-def _with_counts(unknown: dict) -> str:
-    return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
 
 
 def _remedy(estimator: Any) -> str:
