@@ -440,9 +440,10 @@ def rows(request, stored):
     codes = np.searchsorted(["a", "b", "c"], groups)
     if request.param == "memory":
         return MemoryChunks(MemoryRows(X, codes, 3), CHUNK_ROWS)
-    opened = FileTable(dataset).source("g").open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
-    assert opened.groups.names.tolist() == ["a", "b", "c"]  # the largest first
-    return opened.rows
+    source = FileTable(dataset).source("g")
+    rows, groups, _ = source.open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
+    assert groups.names.tolist() == ["a", "b", "c"]  # the largest first
+    return rows
 
 
 def test_sums_are_those_of_all_rows(rows, stored):

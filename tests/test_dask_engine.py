@@ -431,14 +431,14 @@ def test_a_killed_driver_of_a_cluster_is_resumed(client, folder, expected, tmp_p
 
 
 def test_workers_that_die_again_and_again_are_told_with_what_helps(client, folder, monkeypatch):
-    opened = (
+    rows, _, _ = (
         FileTable(ds.dataset(folder), client=client)
         .source("g")
         .open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
     )
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(RuntimeError, match=r"'test' failed on the cluster: .* died .*memory"):
-        opened.rows.each("test", kill_own_process)
+        rows.each("test", kill_own_process)
     client.wait_for_workers(1, timeout=60)
 
 

@@ -264,12 +264,8 @@ def test_what_is_in_memory_is_not_mistaken_for_a_dataset(folder):
 @pytest.fixture
 def opened(folder):
     """Rows of the files, looked at once."""
-    return (
-        FileTable(ds.dataset(folder))
-        .source("g")
-        .open(CHUNK_ROWS, "error", None, 2, lambda n_groups: 20)
-        .rows
-    )
+    source = FileTable(ds.dataset(folder)).source("g")
+    return source.open(CHUNK_ROWS, "error", None, 2, lambda n_groups: 20)[0]
 
 
 def total(rows):

@@ -3,8 +3,8 @@
 A file is an archive of `fairanchor._utils._archive`: arrays, and a JSON document with everything
 else (version of the format, class, parameters, names of groups, preprocessing). Reading runs no
 code, and every value is checked against `FITTED` before the compiled kernels, which trust their
-arguments, see it. ``labels_`` and ``clusterer_``, which grow with the training rows, are not
-stored.
+arguments, see it. ``labels_``, ``clusterer_`` and ``history_``, which grow with the training rows
+or the iterations, are not stored.
 """
 
 import math
@@ -29,7 +29,7 @@ from fairanchor.groups._groups import Attributes
 from fairanchor.tables._plain import from_plain, to_plain
 
 # Increased when an older version could not read the file, or would misread it.
-FORMAT, FORMAT_VERSION = "fairanchor-model", 5
+FORMAT, FORMAT_VERSION = "fairanchor-model", 6
 # Public classes of this package that a file may name: estimators, and parameters of these.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
 NO_PARAMETERS = ("AnchorFairClustering", "SociallyFairKMeans", "FairnessWarning")
@@ -177,8 +177,8 @@ def load_model(path: PathName) -> Any:
     Returns
     -------
     estimator : AnchorFairClustering, FairKMeans or SociallyFairKMeans
-        Predictions are those of the saved estimator. It has no ``labels_`` and no ``clusterer_``;
-        ``preprocessing_`` is None unless the command line wrote the file.
+        Predictions are those of the saved estimator. It has no ``labels_``, ``clusterer_`` and
+        ``history_``; ``preprocessing_`` is None unless the command line wrote the file.
 
     Examples
     --------
@@ -248,7 +248,6 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
         "feature_names_in": None if features is None else list(map(str, features)),
         "sensitive_names_in": None if sensitive is None else list(map(str, sensitive)),
         "attributes": attributes and [to_plain(name) for name in attributes.columns],
-        "history": to_plain(getattr(estimator, "history_", None)),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
     }
     return document, arrays
@@ -362,10 +361,6 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     for attribute in ("feature_names_in", "sensitive_names_in"):
         if document[attribute] is not None:
             setattr(estimator, f"{attribute}_", _object_array(document[attribute]))
-    if document["history"] is not None:
-        estimator.history_ = from_plain(document["history"])
-        is_history = isinstance(estimator.history_, list)
-        require(is_history and all(map(_is_record, estimator.history_)), "history")
     _restore_attributes(estimator, attributes, fitted)
     estimator._chunked = None
     estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], groups, sizes["d"])
@@ -460,14 +455,6 @@ def _restore_attributes(estimator: Any, attributes: Any, fitted: dict) -> None:
     estimator.attribute_groups_ = dict(zip(names, attributes.names, strict=True))
     estimator.attribute_counts_ = dict(zip(names, tables["attribute_counts"], strict=True))
     estimator.attribute_violations_ = dict(zip(names, violations, strict=True))
-
-
-def _is_record(value: Any) -> bool:
-    """Whether this is a record of an iteration: numbers or texts by name."""
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(part, (int, float, str))
-        for name, part in value.items()
-    )
 
 
 def _preprocessing_of(plain: Any, groups: list, n_features: int) -> Any:

@@ -386,9 +386,9 @@ def known_codes(
         known = getattr(estimator, "attribute_groups_", {"": known})
         names = "; ".join(f"{column} {names.tolist()[:20]}" for column, names in known.items())
         raise ValueError(
-            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. Known "
-            f"groups: {names.strip()}. A group's prices are learned in fit, so there are none for "
-            f"a new group.{_remedy(estimator)}"
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
+            f"Known groups: {names.strip()}. A group's prices are learned in fit, so there are "
+            f"none for a new group.{_remedy(estimator)}"
         )
     return codes, extra
 

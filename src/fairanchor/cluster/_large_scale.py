@@ -380,17 +380,15 @@ class LargeScaleClusterer(FairClusterer):
             from fairanchor.rows._dask import warm_up  # loads dask
 
             warm_up(source.client, partial(_fit_few_rows, type(self)))
-        opened = source.open(
+        rows, groups, scale = source.open(
             self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
             partial(self._sampler.rows_to_draw, least_rows=50 * (self.n_clusters or 1)),
             unit=self._has_unit_rows,
         )  # fmt: skip
-        opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
-        set_feature_names(self, source.feature_names, opened.rows.n_features)
-        length = 1.0 if self._has_unit_rows else opened.scale
-        return TrainingRows(
-            opened.rows, opened.groups, None, length, columns=columns, sampler=self._sampler
-        )
+        rows.checkpoint, rows.progress = checkpoint, source.progress
+        set_feature_names(self, source.feature_names, rows.n_features)
+        length = 1.0 if self._has_unit_rows else scale
+        return TrainingRows(rows, groups, None, length, columns=columns, sampler=self._sampler)
 
     @property
     def _has_unit_rows(self) -> bool:

@@ -84,22 +84,7 @@ class FairnessTargets(BaseEstimator):
     __hash__ = None  # type: ignore[assignment]
 
     def resolve(self, groups: Any, n_clusters: int, *, group_sizes: Any = None) -> ShareBounds:
-        """Bounds for the groups of a table.
-
-        Parameters
-        ----------
-        groups : Groups
-            The table's groups.
-        n_clusters : int
-            Number of clusters.
-        group_sizes : array-like of shape (n_groups,), default=None
-            Weight of each group, in the groups' canonical order; by default its rows.
-
-        Returns
-        -------
-        bounds : ShareBounds
-            Columns in the groups' canonical order.
-        """
+        """`ShareBounds` for the groups of a table, in their canonical order."""
         sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
         bounds = self.bounds_for(groups.to_public(sizes), groups.public_names, n_clusters)
         lower, upper = groups.from_public(bounds.lower), groups.from_public(bounds.upper)
@@ -138,22 +123,7 @@ class FairnessTargets(BaseEstimator):
         return check_bounds([self.bounds_for(sizes, names, n_clusters)], sizes, [names])
 
     def bounds_for(self, group_sizes: Any, group_names: Any, n_clusters: int) -> ShareBounds:
-        """Bounds for groups of these sizes and names.
-
-        Parameters
-        ----------
-        group_sizes : array-like of shape (n_groups,)
-            Rows (weight) of each group.
-        group_names : array-like of shape (n_groups,)
-            Their names, in sorted order where arrays are given without names.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        bounds : ShareBounds
-            Columns in the order of the names.
-        """
+        """`ShareBounds` for groups of these sizes and names, in their order."""
         self._check_parameters()
         sizes, names = group_sizes, group_names
         shape = (n_clusters, len(names))

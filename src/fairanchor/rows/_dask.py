@@ -63,6 +63,7 @@ def read_files(client: Any, files: Any, chunk_rows: int, missing: str) -> list:
 def open_raw(
     client: Any,
     raw: list,
+    parts: list[tuple[str, int]],
     n_features: int,
     chunk_rows: int,
     n_clusters: int,
@@ -86,7 +87,8 @@ def open_raw(
         for k, chunk in enumerate(raw)
     ]  # fmt: skip
     rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
-    return OpenedRows(rows, groups, scale)
+    rows.parts = parts
+    return rows, groups, scale
 
 
 def result_of(future: Any, title: str) -> Any:
@@ -215,14 +217,11 @@ class CollectionSource:
         """Read all rows once; see `FileTable.open`. The sample is drawn when it is needed."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
-        opened = open_raw(
-            self.client, raw, self.n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
-        )
         digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
-        opened.rows.parts = [
-            (f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)
-        ]
-        return opened
+        parts = [(f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)]
+        return open_raw(
+            self.client, raw, parts, self.n_features, chunk_rows, n_clusters, n_jobs, unit=unit
+        )
 
     def _raw(self, chunk_rows: int, missing: str) -> list:
         """Chunks by global row number, as futures of `RawRows`."""

@@ -79,11 +79,10 @@ class FileTable:
             from fairanchor.rows._dask import open_raw, read_files
 
             raw = read_files(self.client, files, chunk_rows, missing)
-            opened = open_raw(
-                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
-            )
-            opened.rows.parts = files.parts
-            return opened
+            return open_raw(
+                self.client, raw, files.parts, n_features, chunk_rows, n_clusters, n_jobs,
+                self.progress, unit,
+            )  # fmt: skip
 
         def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
             yield from enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing))
@@ -99,7 +98,7 @@ class FileTable:
         rows = StreamedRows(chunks, n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
         rows.drawn = sample.drawn(groups, scale, n_jobs, unit)
-        return OpenedRows(rows, groups, scale)
+        return rows, groups, scale
 
 
 def kind_of(X: Any) -> str | None:

@@ -17,12 +17,8 @@ from fairanchor.rows._tables import UnitTable
 SURVEY = "first look"
 
 
-class OpenedRows(NamedTuple):
-    """Rows in chunks, their groups (without codes), and what features were multiplied by."""
-
-    rows: ChunkedRows
-    groups: Groups
-    scale: float
+#: Rows in chunks, their groups (without codes), and what features were multiplied by.
+OpenedRows = tuple[ChunkedRows, Groups, float]
 
 
 class Survey(NamedTuple):
