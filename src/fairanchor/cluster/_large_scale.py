@@ -5,7 +5,7 @@ price per cluster and group, so the fitted model labels new rows and fits in a s
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -458,6 +458,39 @@ class LargeScaleClusterer(FairClusterer):
 
     # Attributes after a fit.
 
+    def _store_rows(
+        self,
+        training: TrainingRows,
+        labels: np.ndarray | None,
+        totals: np.ndarray,
+        labellers: Iterable,
+    ) -> None:
+        """Labels and counts, in the user's units and with the groups in public order.
+
+        Of rows in chunks ``labels`` are None: ``totals`` are their counts, and ``labellers`` give
+        the labels of each chunk.
+        """
+        rows, groups, unit = training.rows, training.groups, training.unit
+        self._chunked, self._length = None, training.length
+        # Left over from an earlier fit, or from the file that the model was loaded from.
+        for name in ("labels_", "preprocessing_", "n_passes_", "expected_excess_"):
+            self.__dict__.pop(name, None)
+        if labels is not None:
+            weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
+            self._store_labels(labels, groups, weights, len(totals))
+        else:
+            counts = groups.to_public(totals)
+            self.groups_ = groups.public_names
+            self.counts_ = counts.astype(np.int64) if unit == 1.0 else counts * unit
+            self.balance_ = balance_of_table(totals)
+            chunked = ChunkedLabels(rows, list(labellers))
+            if isinstance(rows, MemoryChunks):
+                self.labels_ = np.concatenate(list(chunked))
+            else:
+                self._chunked = chunked
+        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
+        store_sensitive_names(self, training.columns)
+
     def _store_assignment(
         self,
         training: Any,
@@ -467,44 +500,23 @@ class LargeScaleClusterer(FairClusterer):
         *,
         squared: bool = True,
     ) -> None:
-        """Attributes of the labels, in the user's units and with the groups in public order.
+        """Attributes of the labels, which are None if rows are in chunks.
 
-        ``labels`` are None if rows are in chunks. ``squared`` states whether costs, hence prices,
-        are in squared units of the features.
+        ``squared`` states whether costs, hence prices, are in squared units of the features.
         """
         rows, groups, unit = training.rows, training.groups, training.unit
-        self._chunked = None
-        # Left over from an earlier fit, or from the file that the model was loaded from.
-        for name in ("labels_", "preprocessing_"):
-            self.__dict__.pop(name, None)
-        self.groups_ = groups.public_names
-        if labels is not None:
-            weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
-            self._store_labels(labels, groups, weights, len(assigned.prices))
+        if labels is None:
+            self._store_rows(training, None, assigned.totals, assigned.labellers())
         else:
-            totals = assigned.totals
-            self.counts_ = groups.to_public(totals) if unit == 1.0 else (
-                groups.to_public(totals) * unit
-            )  # fmt: skip
-            self.balance_ = balance_of_table(totals)
-            chunked = ChunkedLabels(rows, list(assigned.labellers()))
-            if isinstance(rows, MemoryChunks):
-                self.labels_ = np.concatenate(list(chunked))
-            else:
-                self._chunked = chunked
-        for name in ("n_passes_", "expected_excess_"):
-            self.__dict__.pop(name, None)
+            self._store_rows(training, labels, assigned.targets, ())
         if isinstance(rows, ChunkedRows):
             self.n_passes_ = rows.n_passes
-        self._length = training.length
         self._price_unit = training.length**2 if squared else 1.0
-        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
         n_clusters = len(assigned.prices)
         self._allowed = groups.to_public(constraint.allowed_cells(n_clusters, groups.n_groups))
         self.targets_ = groups.to_public(assigned.targets) * unit
         self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
         self.assignment_gap_ = assigned.gap * unit / self._price_unit
-        store_sensitive_names(self, training.columns)
         self._store_violations(training, assigned, constraint)
 
     def _store_violations(self, training: Any, assigned: Any, constraint: Any) -> None:
