@@ -31,6 +31,7 @@ from fairanchor.groups._groups import (
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
 from fairanchor.rows._sums import label_cost, label_sums, sparse_squared_distances
+from fairanchor.rows._tables import check_finite
 
 #: Constraints of parameters that most clusterers have.
 COMMON_CONSTRAINTS: dict = {
@@ -176,26 +177,8 @@ def check_rows(
             f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
             "numbers (OneHotEncoder), or drop it."
         ) from error
-    if issparse(X):
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if len(bad):
-            row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-            raise ValueError(
-                f"Input X contains NaN or infinity: {len(bad)} of its stored value(s), the first "
-                f"in row {row}. Distances need finite numbers: impute or drop them."
-            )
-        return csr_array(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
-    for j in np.flatnonzero(~finite):
-        bad = np.flatnonzero(~np.isfinite(X[:, j]))
-        if len(bad):
-            column = f"column {j}" if names is None else f"column {names[j]!r}"
-            what = "NaN" if np.isnan(X[bad[0], j]) else "infinity"
-            raise ValueError(
-                f"Input X contains {what}: {len(bad)} value(s) in {column} are not finite, the "
-                f"first in row {bad[0]}. Distances need finite numbers: impute or drop them."
-            )
+    X = csr_array(X) if issparse(X) else X
+    check_finite(X, range(X.shape[1]) if names is None else list(names), "Input X")
     return X
 
 

@@ -1,6 +1,5 @@
 """Checks of columns that come from files and partitions, and their values."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,18 +59,3 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     if column.null_count and types.is_boolean(column.type):
         column = column.cast(pa.float32())
     return column.to_numpy(zero_copy_only=False)
-
-
-def check_finite(X: np.ndarray, features: Sequence, where: str, row: int) -> None:
-    """Raise an error for NaN and infinity; ``row`` is the number of the first row."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
-            return
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        i, j = bad[0]
-        what = "a missing value (NaN)" if np.isnan(X[i, j]) else "infinity"
-        raise ValueError(
-            f"{where} has {what} in column {features[j]!r}, row {row + i}. Distances need "
-            "finite numbers: impute or drop them."
-        )

@@ -17,9 +17,10 @@ from distributed import KilledWorker, Lock, WorkerPlugin, get_client
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
-from fairanchor.rows._columns import check_finite, check_groups_known, plain
+from fairanchor.rows._columns import check_groups_known, plain
 from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, merge_surveys
 from fairanchor.rows._row_files import RowFiles
+from fairanchor.rows._tables import check_finite
 
 # For the first worker of a cluster.
 WAIT_SECONDS = 30

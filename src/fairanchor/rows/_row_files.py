@@ -18,7 +18,6 @@ from pyarrow.fs import FileType
 from fairanchor._utils._cached import cached_property
 from fairanchor.rows._columns import (
     MISSING_ADVICE,
-    check_finite,
     check_groups_known,
     kind_of_names,
     numbers_of,
@@ -26,6 +25,7 @@ from fairanchor.rows._columns import (
 )
 from fairanchor.rows._label_files import names_of_files, paths_below
 from fairanchor.rows._raw_rows import RawRows
+from fairanchor.rows._tables import check_finite
 
 KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 # Types whose numbers float32 holds.
