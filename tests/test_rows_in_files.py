@@ -131,6 +131,22 @@ def test_a_file_in_which_all_groups_are_missing_has_that_group(kind, file_rows, 
     assert [type(name) for name in found.groups_] == [type(name) for name in expected.groups_]
 
 
+@pytest.mark.parametrize(
+    ("last", "names"), [(2.0, [1, 2, None]), (2.5, [1.0, 2.0, 2.5, None]), (np.inf, None)]
+)
+def test_numbers_with_missing_values_in_some_chunks_are_named_as_in_memory(last, names, tmp_path):
+    parts = [[1.0, 2.0, 2.0] * (FILE_ROWS // 3)] * N_FILES
+    parts[1], parts[-1] = [None, None, *parts[1][2:]], [*parts[-1][:-2], last, last]
+    dataset = write(tmp_path / "data", parts)
+    model = AnchorFairClustering(2, missing_groups="own_group", random_state=0)
+    found = gathered(model.fit(dataset, sensitive_features="g")), model.groups_.tolist()
+    groups = pa.concat_arrays([pa.array(part, pa.float64()) for part in parts])
+    model.fit(features_of(dataset), sensitive_features=groups)
+    assert_array_equal(found[0], model.labels_)
+    assert list(map(repr, found[1])) == list(map(repr, model.groups_))
+    assert names is None or repr(found[1]) == repr(names)
+
+
 def test_a_file_in_which_all_groups_are_missing_is_named(tmp_path):
     groups = [["a", "b"] * 75] * 3
     dataset = write(tmp_path / "data", [*groups[:2], pa.nulls(FILE_ROWS), groups[2]])

@@ -145,8 +145,7 @@ def merge_surveys(
             progress(SURVEY, len(surveys), n_chunks)
         for name, row in zip(survey.names, survey.first_rows.tolist(), strict=True):
             first_rows[name] = min(row, first_rows.get(name, row))
-    names = sorted_names(list(first_rows))
-    _check_types(names)
+    names = sorted_names(_of_one_type(list(first_rows)))
     place = {name: k for k, name in enumerate(names)}
     sizes = np.zeros((len(surveys), len(names)), dtype=np.int64)
     for row, survey in zip(sizes, surveys, strict=True):
@@ -159,15 +158,25 @@ def merge_surveys(
     return groups, np.ascontiguousarray(sizes[:, order]), scale
 
 
-def _check_types(names: list) -> None:
-    """Raise an error for groups that are text in one chunk and numbers in another, say."""
-    for values in zip(
-        *[name if isinstance(name, tuple) else (name,) for name in names], strict=True
-    ):
+def _of_one_type(names: list) -> list:
+    """Names of groups by column as if all chunks were one column; text among numbers is an error.
+
+    Whole numbers are integers in a chunk that has missing values beside them, elsewhere floats.
+    """
+    if not isinstance(names[0], tuple):
+        return [name for (name,) in _of_one_type([(name,) for name in names])]
+    columns = []
+    for values in zip(*names, strict=True):
         first = {type(value): value for value in values if value is not None}
-        if len(first) > 1 and set(first) != {int, float}:
+        if set(first) == {int, float}:
+            are_whole = all(value is None or float(value).is_integer() for value in values)
+            type_ = int if are_whole and None in values else float
+            values = tuple(None if value is None else type_(value) for value in values)
+        elif len(first) > 1:
             listed = " and ".join(f"{value!r} ({type_.__name__})" for type_, value in first.items())
             raise ValueError(
                 f"sensitive_features has groups of different types in different rows: {listed}. "
                 "Give all rows of a column one type."
             )
+        columns.append(values)
+    return list(zip(*columns, strict=True))
