@@ -1,7 +1,7 @@
 """What shares the groups should have in the clusters, as the user states it."""
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -299,8 +299,8 @@ def _sizes(given: Any, parameter: str, n_clusters: int, default: float) -> np.nd
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
-        return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
+    if a is None or b is None:
+        return a is b
     names_a, values_a = named_columns(a)
     names_b, values_b = named_columns(b)
     same_shape = values_a.shape == values_b.shape

@@ -60,20 +60,10 @@ def check_bounds(
     joint: np.ndarray | None = None,
     columns: Any = None,
 ) -> FeasibilityReport:
-    """`FeasibilityReport` of bounds for groups of these sizes.
+    """`FeasibilityReport` of the bounds of each attribute, whose groups have these names.
 
-    Parameters
-    ----------
-    bounds : list of ShareBounds
-        One per attribute.
-    group_sizes : ndarray of shape (n_joint,)
-        Weight of each joint group.
-    names : list of list
-        Names of each attribute's groups.
-    joint : ndarray of shape (n_joint, n_attributes), default=None
-        Codes of the joint groups; by default one attribute, whose groups they are.
-    columns : list, default=None
-        Names of several attributes.
+    ``group_sizes`` are weights of the joint groups, ``joint`` is as in `BoundRule`; ``columns``
+    are the names of several attributes.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
     n_rows = group_sizes.sum()

@@ -40,6 +40,9 @@ def raw_columns_of(table: Any) -> list[tuple[Any, Any]]:
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
             "call .collect() first."
         )
+    kind = type(table).__name__
+    if hasattr(table, "to_arrow"):  # polars
+        table = table.to_arrow()
     if is_arrow(table):
         return [(None, table)]
     names: Any = _names_of(table)
@@ -58,14 +61,11 @@ def raw_columns_of(table: Any) -> list[tuple[Any, Any]]:
         names = range(len(columns)) if names is None else names
     elif hasattr(table, "itercolumns"):  # pyarrow
         columns = list(table.itercolumns())
-    elif hasattr(table, "iloc"):  # pandas, where names may repeat
+    else:  # pandas, where names may repeat
         columns = [column for _, column in table.items()]
-    else:  # polars
-        columns = [table[name] for name in names]
     if not columns:
         raise ValueError(
-            f"sensitive_features is a {type(table).__name__} without columns: "
-            "every row needs exactly one group."
+            f"sensitive_features is a {kind} without columns: every row needs exactly one group."
         )
     columns = [column if is_arrow(column) else values_of(column) for column in columns]
     return list(zip(names, columns, strict=True))
@@ -101,6 +101,9 @@ def values_of(column: Any) -> np.ndarray:
     if is_arrow(column):
         return _values_of_arrow(column)
     if hasattr(column, "to_numpy"):
+        is_integer = getattr(getattr(column, "dtype", None), "kind", "") in ("i", "u")
+        if is_integer and hasattr(column, "isna") and column.isna().any():  # not as floats
+            return np.asarray(column.to_numpy(dtype=object))
         return np.asarray(column.to_numpy())
     values = np.atleast_1d(np.asarray(column))
     # NumPy makes text of everything in a list that holds some text, NaN included.

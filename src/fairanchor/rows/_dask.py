@@ -62,24 +62,23 @@ def read_files(client: Any, files: Any, chunk_rows: int, missing: str) -> list:
 
 
 def open_raw(
-    client: Any,
+    source: Any,
     raw: list,
     parts: list[tuple[str, int]],
-    n_features: int,
     chunk_rows: int,
     n_clusters: int,
     n_jobs: int | None,
-    progress: Callable | None = None,
-    unit: bool = False,
+    unit: bool,
 ) -> OpenedRows:
-    """Rows on a cluster from futures of `RawRows`."""
+    """Rows of a source on its cluster, from futures of `RawRows`."""
+    client = source.client
     futures = [
         _submit(client, "survey", k, RawRows.survey, chunk, k * chunk_rows)
         for k, chunk in enumerate(raw)
     ]
     # In their order, so that the first error is the same every time.
     surveys = (result_of(future, SURVEY) for future in futures)
-    groups, sizes, scale = merge_surveys(surveys, len(futures), progress)
+    groups, sizes, scale = merge_surveys(surveys, len(futures), source.progress)
     chunks = [
         _submit(
             client, "chunk", k, _coded, chunk, k, k * chunk_rows, tuple(groups.names), scale,
@@ -87,7 +86,7 @@ def open_raw(
         )
         for k, chunk in enumerate(raw)
     ]  # fmt: skip
-    rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
+    rows = DaskRows(client, chunks, source.n_features, sizes, chunk_rows, n_jobs)
     rows.parts = parts
     return rows, groups, scale
 
@@ -220,9 +219,7 @@ class CollectionSource:
         self.parts = []  # the cluster keeps partitions no longer than needed
         digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
         parts = [(f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)]
-        return open_raw(
-            self.client, raw, parts, self.n_features, chunk_rows, n_clusters, n_jobs, unit=unit
-        )
+        return open_raw(self, raw, parts, chunk_rows, n_clusters, n_jobs, unit)
 
     def _raw(self, chunk_rows: int, missing: str) -> list:
         """Chunks by global row number, as futures of `RawRows`."""

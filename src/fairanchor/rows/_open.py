@@ -49,6 +49,10 @@ class FileTable:
     def feature_names(self) -> list[str]:
         return self.dataset.feature_names
 
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
     def fingerprint(self) -> dict[str, Any]:
         """Identifies the rows."""
         return self.dataset.fingerprint()
@@ -74,15 +78,11 @@ class FileTable:
         the number of rows of each group in a sample. With ``unit`` rows have unit length.
         """
         files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
-        n_features = len(self.feature_names)
         if self.client is not None:
             from fairanchor.rows._dask import open_raw, read_files
 
             raw = read_files(self.client, files, chunk_rows, missing)
-            return open_raw(
-                self.client, raw, files.parts, n_features, chunk_rows, n_clusters, n_jobs,
-                self.progress, unit,
-            )  # fmt: skip
+            return open_raw(self, raw, files.parts, chunk_rows, n_clusters, n_jobs, unit)
 
         def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
             yield from enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing))
@@ -95,7 +95,7 @@ class FileTable:
         surveys = (raw.survey(k * chunk_rows, sample) for k, raw in read_ahead(raw_chunks(missing)))
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
         names = tuple(groups.names)
-        rows = StreamedRows(chunks, n_features, sizes, chunk_rows, n_jobs)
+        rows = StreamedRows(chunks, self.n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
         rows.drawn = sample.drawn(groups, scale, n_jobs, unit)
         return rows, groups, scale
