@@ -172,10 +172,10 @@ def encode_names(
     check_consistent_length(*[codes for codes, _ in encoded])
     names = [(name,) for name in names]
     for codes_of_column, added in encoded[1:]:
-        cells, codes = np.unique(codes * len(added) + codes_of_column, return_inverse=True)
-        pairs = [divmod(cell, len(added)) for cell in cells.tolist()]
+        codes, cells = _factorize(codes * len(added) + codes_of_column)
+        pairs = [divmod(cell, len(added)) for cell in cells]
         names = [(*names[first], added[last]) for first, last in pairs]
-    return codes.astype(np.int64, copy=False), names
+    return codes, names
 
 
 def codes_of_known_groups(
