@@ -10,7 +10,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 
-from fairanchor import FDAS, AnchorFairClustering, FairKMeans, FairnessTargets, ReconstructionGraph
+from fairanchor import (
+    FDAS,
+    AnchorFairClustering,
+    FairKMeans,
+    FairnessTargets,
+    ReconstructionGraph,
+    SociallyFairKMeans,
+)
 from fairanchor.assignment import _sweep, _transport
 from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.exceptions import FairnessWarning
@@ -433,9 +440,10 @@ def rows(request, stored):
     codes = np.searchsorted(["a", "b", "c"], groups)
     if request.param == "memory":
         return MemoryChunks(MemoryRows(X, codes, 3), CHUNK_ROWS)
-    opened = FileTable(dataset).source("g").open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
-    assert opened.groups.names.tolist() == ["a", "b", "c"]  # the largest first
-    return opened.rows
+    source = FileTable(dataset).source("g")
+    rows, groups, _ = source.open(CHUNK_ROWS, "error", None, 3, lambda n_groups: 20)
+    assert groups.names.tolist() == ["a", "b", "c"]  # the largest first
+    return rows
 
 
 def test_sums_are_those_of_all_rows(rows, stored):
@@ -621,9 +629,10 @@ def test_short_numbers_give_the_labels_of_doubles(stored, tmp_path, dtype, estim
     assert_array_equal(streamed.cluster_centers_, memory.cluster_centers_)
 
 
-def test_datasets_are_labelled_batch_by_batch(stored):
+@pytest.mark.parametrize("estimator", [FairKMeans, SociallyFairKMeans])
+def test_datasets_are_labelled_batch_by_batch(stored, estimator):
     X, groups, dataset = stored
-    model = FairKMeans(3, random_state=0).fit(dataset, sensitive_features="g")
+    model = estimator(3, random_state=0).fit(dataset, sensitive_features="g")
     frame = dataset.to_table().to_pandas()
     expected = model.predict(frame.drop(columns="g"), sensitive_features=frame["g"])
     assert_array_equal(model.predict(dataset, sensitive_features="g"), expected)

@@ -753,12 +753,18 @@ BAD_INPUT = {
     "wrong shape of a table": ({"fairness": np.ones((2, 3))}, ValueError, r"\(2, 3\).*\(3, 3\)"),
     "wrong sums of a table": ({"fairness": np.ones((3, 3))}, ValueError, "sum to 3"),
     "unknown group": ({"fairness": FairnessTargets(upper={"z": 0.5})}, ValueError, "upper.*'z'"),
-    "lower bounds above one": ({"fairness": FairnessTargets(lower=0.5)}, ValueError, "1.5"),
-    "upper bounds below one": (
-        {"fairness": FairnessTargets(upper=0.2, min_size=1)}, ValueError, "0.6",
+    "lower bounds above one": (
+        {"fairness": FairnessTargets(lower=0.5)}, ValueError, r"lower share 0\.5 of cluster",
     ),
-    "sizes above all rows": ({"fairness": FairnessTargets(min_size=11)}, ValueError, "33.*30"),
-    "sizes below all rows": ({"fairness": FairnessTargets(max_size=9)}, ValueError, "27.*30"),
+    "upper bounds below one": (
+        {"fairness": FairnessTargets(upper=0.2, min_size=1)}, ValueError, "30 rows.*cluster",
+    ),
+    "sizes above all rows": (
+        {"fairness": FairnessTargets(min_size=11)}, ValueError, "30 rows.*min_size=11 by 3 rows",
+    ),
+    "sizes below all rows": (
+        {"fairness": FairnessTargets(max_size=9)}, ValueError, "30 rows.*max_size=9 by 3 rows",
+    ),
     "crossed bounds": (
         {"fairness": FairnessTargets(lower={0: 0.5}, upper={0: 0.25})}, ValueError, "0.5.*0.25",
     ),

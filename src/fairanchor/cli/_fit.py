@@ -28,7 +28,6 @@ from fairanchor.rows._chunks import CHUNK_ROWS, read_ahead
 from fairanchor.rows._dask import check_versions, result_of
 from fairanchor.rows._label_files import check_names, write_label_files
 from fairanchor.rows._open import FileTable
-from fairanchor.rows._raw_rows import as_table
 from fairanchor.rows._row_files import RowFiles
 from fairanchor.tables._load import object_array
 from fairanchor.tables._preprocessing import Preprocessing, statistics_of
@@ -352,9 +351,8 @@ def _fit_files(
 ) -> Iterable[Any]:
     """Fit an estimator by the chosen engine; the labels of all rows, in order."""
     if options["engine"] == "memory":
-        X, columns = files.read(0, files.n_rows, estimator.missing_groups)
-        groups = as_table(columns, files.sensitive) if columns else None
-        estimator.fit(X, sensitive_features=groups)
+        raw = files.read(0, files.n_rows, estimator.missing_groups)
+        estimator.fit(raw.X, sensitive_features=raw.sensitive_features)
     else:
         checkpoint = None
         if options["checkpoint"] is not None:
@@ -375,13 +373,12 @@ def _summary_of_directory(files: Any, estimator: Any, options: Options) -> RunSu
     sample = spread_sample(files.n_rows, REPORT_ROWS)
     names, X, codes = list(estimator.groups_), [], []
     chunks = files.read_in_turn(0, files.n_rows, CHUNK_ROWS)
-    for number, (features, columns) in enumerate(chunks):
+    for number, raw in enumerate(chunks):
         start = number * CHUNK_ROWS
         chosen = sample[(sample >= start) & (sample < start + CHUNK_ROWS)] - start
-        X.append(features[chosen])
-        of_rows = np.zeros(len(features), dtype=np.int64)
-        if columns:
-            table = as_table(columns, files.sensitive)
+        X.append(raw.X[chosen])
+        of_rows, table = np.zeros(len(raw.X), dtype=np.int64), raw.sensitive_features
+        if table is not None:
             of_rows, _ = codes_of_known_groups(table, names, len(table), missing="own_group")
         codes.append(of_rows[chosen])
     rows, group_codes = np.concatenate(X), np.concatenate(codes)

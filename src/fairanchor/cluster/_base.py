@@ -31,6 +31,7 @@ from fairanchor.groups._groups import (
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
 from fairanchor.rows._sums import label_cost, label_sums, sparse_squared_distances
+from fairanchor.rows._tables import check_finite
 
 #: Constraints of parameters that most clusterers have.
 COMMON_CONSTRAINTS: dict = {
@@ -176,26 +177,8 @@ def check_rows(
             f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
             "numbers (OneHotEncoder), or drop it."
         ) from error
-    if issparse(X):
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if len(bad):
-            row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-            raise ValueError(
-                f"Input X contains NaN or infinity: {len(bad)} of its stored value(s), the first "
-                f"in row {row}. Distances need finite numbers: impute or drop them."
-            )
-        return csr_array(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
-    for j in np.flatnonzero(~finite):
-        bad = np.flatnonzero(~np.isfinite(X[:, j]))
-        if len(bad):
-            column = f"column {j}" if names is None else f"column {names[j]!r}"
-            what = "NaN" if np.isnan(X[bad[0], j]) else "infinity"
-            raise ValueError(
-                f"Input X contains {what}: {len(bad)} value(s) in {column} are not finite, the "
-                f"first in row {bad[0]}. Distances need finite numbers: impute or drop them."
-            )
+    X = csr_array(X) if issparse(X) else X
+    check_finite(X, range(X.shape[1]) if names is None else list(names), "Input X")
     return X
 
 
@@ -382,9 +365,13 @@ def known_codes(
         sensitive_features, [*known, *extra], n_rows, missing=missing
     )
     if unknown and unknown_groups == "error":
+        listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
+        known = getattr(estimator, "attribute_groups_", {"": known})
+        names = "; ".join(f"{column} {names.tolist()[:20]}" for column, names in known.items())
         raise ValueError(
-            f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
-            f"learned in fit, so there are none for a new group.{_remedy(estimator)}"
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
+            f"Known groups: {names.strip()}. A group's prices are learned in fit, so there are "
+            f"none for a new group.{_remedy(estimator)}"
         )
     return codes, extra
 
@@ -402,47 +389,6 @@ def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
         if codes is not None:
             extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
     return extra
-
-
-def unseen_values(estimator: Any, unknown: dict) -> dict | None:
-    """Rows of each value that ``fit`` has not seen, by column of separate attributes.
-
-    ``unknown`` has the number of rows of each unknown combination. None if there are no separate
-    attributes, or combinations are not made of them.
-    """
-    attributes = getattr(estimator, "_attributes", None)
-    if attributes is None or len(attributes.columns) < 2:
-        return None
-    columns = attributes.columns
-    if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
-        return None
-    by_column: dict = {}
-    for combination, count in unknown.items():
-        for column, names, value in zip(columns, attributes.names, combination, strict=True):
-            if value not in names.tolist():
-                counts = by_column.setdefault(column, {})
-                counts[value] = counts.get(value, 0) + count
-    return by_column or None
-
-
-def _unknown_in_words(estimator: Any, unknown: dict) -> str:
-    """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
-    by_column = unseen_values(estimator, unknown)
-    if by_column is None:
-        return (
-            f"{len(unknown)} group(s) that fit has not seen: {_with_counts(unknown)}. Known "
-            f"groups: {estimator.groups_.tolist()[:20]}"
-        )
-    listed = "; ".join(
-        f"{_with_counts(counts)} in column {column!r}, whose groups are "
-        f"{estimator.attribute_groups_[column].tolist()[:20]}"
-        for column, counts in by_column.items()
-    )
-    return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
-
-
-def _with_counts(unknown: dict) -> str:
-    return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
 
 
 def _remedy(estimator: Any) -> str:

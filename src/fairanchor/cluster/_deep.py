@@ -251,7 +251,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         shares = np.bincount(rows.codes, rows.weights) / rows.weights.sum()
         fairness: Any = np.outer(sizes, shares)
         if self.tolerance > 0:
-            fairness = FairnessTargets.proportional(self.tolerance, min_size=sizes, max_size=sizes)
+            fairness = FairnessTargets(tolerance=self.tolerance, min_size=sizes, max_size=sizes)
         return fair_assign(
             -log_y, sensitive_features=rows.codes, fairness=fairness, sample_weight=rows.weights
         )

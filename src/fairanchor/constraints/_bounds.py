@@ -8,7 +8,7 @@ bounds as a linear system on the table of clusters x joint groups, which the eng
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -63,14 +63,6 @@ class ShareBounds:
     def is_equal(self) -> np.ndarray:
         """Cells whose share is fixed."""
         return self.upper - self.lower <= SAME_SHARE
-
-    def in_whole_rows(self) -> Self:
-        """The same bounds with sizes that are whole numbers."""
-        return replace(
-            self,
-            least=np.ceil(self.least - ROUNDING_ERROR),
-            greatest=np.floor(self.greatest + ROUNDING_ERROR),
-        )
 
     def cell_bounds(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest rows of each cell in clusters of these sizes, margins included."""

@@ -141,7 +141,7 @@ def checks_of_counts(
     checks = []
     for (name, part), target in zip(tables, each, strict=True):
         if isinstance(target, Real):
-            target = FairnessTargets.proportional(target)
+            target = FairnessTargets(tolerance=target)
         if not isinstance(target, FairnessTargets):
             raise TypeError(
                 f"targets={target!r} should be a tolerance between 0 and 1, or FairnessTargets."

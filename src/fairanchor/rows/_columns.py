@@ -1,6 +1,5 @@
 """Checks of columns that come from files and partitions, and their values."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,7 @@ def kind_of_names(type_: pa.DataType) -> str:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A column as a dictionary whose values have a width that all files share.
-
-    Columns with few groups are quickly encoded, and rows never become Python objects.
-    """
+    """A column as a dictionary whose values have a width that all files share."""
     if types.is_null(column.type):
         return column
     if not types.is_dictionary(column.type):
@@ -34,13 +30,6 @@ def plain(column: pa.Array) -> pa.Array:
     values, indices = column.dictionary, column.indices
     values = values.cast(wide.get(kind_of_names(values.type), values.type))
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values)
-
-
-def joined(pieces: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """Pieces of a sensitive column as one; a piece without any value takes the others' type."""
-    common = next((piece.type for piece in pieces if not types.is_null(piece.type)), pa.null())
-    pieces = [piece.cast(common) if types.is_null(piece.type) else piece for piece in pieces]
-    return pa.chunked_array(pieces, type=common)
 
 
 def check_groups_known(
@@ -65,27 +54,8 @@ def _is_missing(column: pa.Array) -> np.ndarray:
     return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
-def numbers_of(column: pa.Array, name: str, where: str, row: int) -> np.ndarray:
-    """A column without missing values as an array."""
-    if column.null_count:
-        first = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise ValueError(
-            f"{where} has {column.null_count} or more missing values in column {name!r}, the "
-            f"first in row {row + first}. Distances need numbers: impute or drop them."
-        )
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers as an array; missing values are NaN."""
+    if column.null_count and types.is_boolean(column.type):
+        column = column.cast(pa.float32())
     return column.to_numpy(zero_copy_only=False)
-
-
-def check_finite(X: np.ndarray, features: Sequence, where: str, row: int) -> None:
-    """Raise an error for NaN and infinity; ``row`` is the number of the first row."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
-            return
-    bad = np.argwhere(~np.isfinite(X))
-    if len(bad):
-        i, j = bad[0]
-        what = "NaN" if np.isnan(X[i, j]) else "infinity"
-        raise ValueError(
-            f"{where} has {what} in column {features[j]!r}, row {row + i}. Distances need "
-            "finite numbers: impute or drop them."
-        )
