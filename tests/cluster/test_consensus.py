@@ -107,17 +107,6 @@ def test_groups_have_no_part():
     assert_array_equal(labels[0], labels[2])
 
 
-@every_method
-def test_rows_of_weight_zero_change_nothing_and_follow_their_companions(method):
-    X, blob = blobs(3)
-    kept = np.random.default_rng(1).uniform(size=len(X)) < 0.8
-    model = fit(X, 3, method=method, sample_weight=kept.astype(float))
-    alone = fit(X[kept], 3, method=method)
-    assert_array_equal(model.labels_[kept], alone.labels_)
-    assert_array_equal(model.cluster_stability_, alone.cluster_stability_)
-    assert adjusted_rand_score(blob, model.labels_) == 1.0
-
-
 def test_a_run_uses_at_least_two_features():
     """Either feature alone would mix the rings."""
     X, ring = make_circles(400, noise=0.03, factor=0.4, random_state=0)

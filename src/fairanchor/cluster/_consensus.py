@@ -8,7 +8,6 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.utils import check_random_state
 
-from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import (
     equal_centers_allowed,
     fairness_warnings_ignored,
@@ -17,8 +16,9 @@ from fairanchor._utils._shared_state import (
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._affinity import build_affinity
-from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, rows_with_weight
+from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
 from fairanchor.cluster._spectral import FairSpectralClustering
+from fairanchor.groups._groups import Groups
 
 #: All pairs of rows are compared: about 25 bytes per pair at the peak.
 MOST_ROWS = 10_000
@@ -74,7 +74,7 @@ class ConsensusClustering(FairClusterer):
     labels_ : ndarray of shape (n_samples,)
         Cluster of each row.
     co_association_ : ndarray of shape (n_samples, n_samples)
-        A.
+        A, of the rows that have a weight.
     row_stability_ : ndarray of shape (n_samples,)
         Share of a row's companions in the runs, itself included, that are in its cluster: 1 if no
         run puts it with rows of another cluster, near 0.5 on a border.
@@ -94,8 +94,7 @@ class ConsensusClustering(FairClusterer):
     Notes
     -----
     *Weights.* A row of weight w counts as w rows in k-means, in the normalised cut and in the
-    stability. Which rows a run draws, and average linkage, do not depend on weights. Rows of
-    weight zero take no part, and join the cluster of most of their companions.
+    stability. Which rows a run draws, and average linkage, do not depend on weights.
 
     *Stability* is about borders: it is low where clusters touch. It does not test whether there
     are clusters: rows far from every border have a value near 1 in any data.
@@ -147,53 +146,46 @@ class ConsensusClustering(FairClusterer):
         self.method = method
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+    _of_rows = ("row_stability_",)
+
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         if len(X) > MOST_ROWS:
             raise ValueError(
                 f"X has {len(X)} rows, ConsensusClustering compares all pairs of at most "
                 f"{MOST_ROWS}: AnchorFairClustering(clusterer='consensus') takes any number."
             )
         rng = check_random_state(self.random_state)
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
-        mass = np.ones(len(X)) if weights is None else weights / weights.max()
-        points = X * power_of_two_scale(X)
         with one_thread(), equal_centers_allowed():
-            runs = self._run_labels(points, kept, mass, rng)
+            runs = self._run_labels(X, weights, rng)
             A = 1.0 - squareform(pdist(runs, "hamming"))
-            labels = np.empty(len(X), dtype=np.int32)
-            labels[kept] = self._cut(A[np.ix_(kept, kept)], points[kept], mass[kept], rng)
-
-        # Companions of each row in each cluster, by weight; those of weight zero do not count.
-        members = (labels[kept][:, None] == np.arange(self.n_clusters)) * mass[kept][:, None]
-        companions = A[:, kept] @ members
-        others = np.setdiff1d(np.arange(len(X)), kept)
-        labels[others] = companions[others].argmax(axis=1)
+            labels = self._cut(A, X, weights, rng)
+        members = (labels[:, None] == np.arange(self.n_clusters)) * weights[:, None]
+        companions = A @ members
         in_cluster = companions[np.arange(len(X)), labels]
-        self.row_stability_ = in_cluster / np.maximum(companions.sum(axis=1), np.finfo(float).tiny)
-        self.cluster_stability_ = self.row_stability_[kept] @ members / members.sum(axis=0)
-        self.co_association_ = A
-        self._store_labels(labels, groups, weights)
-        self.n_iter_ = self.n_runs
+        self.row_stability_ = in_cluster / companions.sum(axis=1)
+        self.cluster_stability_ = self.row_stability_ @ members / members.sum(axis=0)
+        self.co_association_, self.n_iter_ = A, self.n_runs
+        return labels
 
-    def _run_labels(self, X: np.ndarray, kept: np.ndarray, mass: np.ndarray, rng: Any) -> Any:
+    def _run_labels(self, X: np.ndarray, weights: np.ndarray, rng: Any) -> np.ndarray:
         """Labels of all rows in each run: float of shape (n_rows, n_runs)."""
-        n_rows = int(np.ceil(self.row_share * len(kept)))
+        n_rows = int(np.ceil(self.row_share * len(X)))
         n_features = max(int(np.ceil(self.feature_share * X.shape[1])), min(2, X.shape[1]))
         n_clusters = self.run_clusters
         if isinstance(n_clusters, str):
-            n_clusters = max(2 * self.n_clusters, int(2 * np.sqrt(len(kept))))
+            n_clusters = max(2 * self.n_clusters, int(2 * np.sqrt(len(X))))
         runs = np.empty((len(X), self.n_runs))
         for run in range(self.n_runs):
-            rows = rng.choice(kept, n_rows, replace=False)
+            rows = rng.choice(len(X), n_rows, replace=False)
             columns = rng.choice(X.shape[1], n_features, replace=False)
             kmeans = KMeans(
                 min(n_clusters, n_rows), n_init=1, max_iter=RUN_ITERATIONS, random_state=rng
             )
-            kmeans.fit(X[np.ix_(rows, columns)], sample_weight=mass[rows])
+            kmeans.fit(X[np.ix_(rows, columns)], sample_weight=weights[rows])
             runs[:, run] = kmeans.predict(X[:, columns])
         return runs
 
-    def _cut(self, A: np.ndarray, X: np.ndarray, mass: np.ndarray, rng: Any) -> np.ndarray:
+    def _cut(self, A: np.ndarray, X: np.ndarray, weights: np.ndarray, rng: Any) -> np.ndarray:
         """Clusters of a co-association."""
         if self.n_clusters == 1:
             return np.zeros(len(A), dtype=np.int32)
@@ -206,5 +198,5 @@ class ConsensusClustering(FairClusterer):
         spectral = FairSpectralClustering(self.n_clusters, affinity="precomputed", random_state=rng)
         with fairness_warnings_ignored():  # about the one group that blind clustering has
             return spectral.fit_predict(
-                similarity, sensitive_features=np.zeros(len(A)), sample_weight=mass
+                similarity, sensitive_features=np.zeros(len(A)), sample_weight=weights
             )

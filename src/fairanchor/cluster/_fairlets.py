@@ -16,8 +16,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairlets as kernels
-from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import one_thread, users_stacklevel
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
@@ -26,6 +25,8 @@ from fairanchor.groups._groups import Groups
 
 #: Medoids are searched on a matrix of this many points; more points are sampled.
 DENSE_POINTS = 2000
+#: Medoids that are tried at once.
+CANDIDATES = 32
 #: A larger fairlet is represented by the row nearest to its mean.
 EXACT_MEDOID_SIZE = 512
 #: Halvings of each coordinate of the tree; rows that agree in all of them share a leaf.
@@ -178,30 +179,23 @@ class FairletClustering(FairClusterer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        scale = power_of_two_scale(X)
-        points = X * scale
+    _of_rows, _row_numbers = ("fairlets_",), ("fairlet_centers_",)
+
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         random_state = check_random_state(self.random_state)
-
-        self.fairlets_, cost = self._split(points, groups, random_state)
-        self.fairlet_centers_ = _representatives(points, self.fairlets_, self.objective)
-
-        row_weights = np.ones(len(X)) if weights is None else weights
-        representatives = points[self.fairlet_centers_]
-        of_fairlets = np.bincount(self.fairlets_, weights=row_weights)
+        self.fairlets_, self.decomposition_cost_ = self._split(X, groups, random_state)
+        self.fairlet_centers_ = _representatives(X, self.fairlets_, self.objective)
+        representatives = X[self.fairlet_centers_]
+        of_fairlets = np.bincount(self.fairlets_, weights=weights)
         centers, self.n_iter_ = find_centers(self, representatives, of_fairlets, random_state)
         nearest = np.argmin(cdist(representatives, representatives[centers]), axis=1)
         nearest[centers] = np.arange(len(centers))  # equal points keep centres of their own
         labels = nearest[self.fairlets_]
-        center_rows = self.fairlet_centers_[centers]
-        self._store_labels(labels, groups, weights)
-        self.cluster_centers_ = X[center_rows]
-        self.decomposition_cost_ = cost / scale
-        to_centers = np.sqrt(((points - points[center_rows[labels]]) ** 2).sum(axis=1)) / scale
+        self.cluster_centers_ = representatives[centers]
+        to_centers = np.sqrt(((X - self.cluster_centers_[labels]) ** 2).sum(axis=1))
         by_sum = self.objective == "kmedian"
-        self.inertia_ = float(
-            row_weights @ to_centers if by_sum else to_centers[row_weights > 0].max()
-        )
+        self.inertia_ = float(weights @ to_centers if by_sum else to_centers.max())
+        return labels
 
     def _split(
         self, X: np.ndarray, groups: Groups, random_state: np.random.RandomState
@@ -365,6 +359,7 @@ def _cheapest_units(
         radius = _least_radius(distance, row_load, column_load)
     allowed = distance <= radius
     within = np.where(allowed, distance, np.inf)
+    distance, within = distance / (distance.max() or 1.0), within / (distance.max() or 1.0)
     if row_load == column_load == (1, 1):  # a matching
         rows, columns = linear_sum_assignment(within)
         return rows, columns, np.ones(len(rows), dtype=np.int64)
@@ -572,9 +567,10 @@ def _medoids(
             sample = np.union1d(drawn, best)
         distance = cdist(points[sample], points[sample])
         medoids = _seed_medoids(distance, weights[sample], model.n_clusters, random_state)
-        cost, n_passes, is_final = kernels.swap_medoids(
-            distance, weights[sample], medoids, model.max_iter
-        )
+        with one_thread():
+            cost, n_passes, is_final = swap_medoids(
+                distance, weights[sample], medoids, model.max_iter
+            )
         if len(sample) < len(points):
             cost = weights @ cdist(points, points[sample[medoids]]).min(axis=1)
         if cost < best_cost:
@@ -587,6 +583,43 @@ def _medoids(
             stacklevel=users_stacklevel(),
         )
     return best, n_iter
+
+
+def swap_medoids(
+    distance: np.ndarray, weights: np.ndarray, medoids: np.ndarray, max_passes: int
+) -> tuple[float, int, bool]:
+    """Improve medoids by single swaps until none lowers the cost; in place.
+
+    Every candidate is tried against all medoids at once: its gain splits into a part that
+    does not depend on which medoid leaves, and one number per medoid. Returns the cost, the number
+    of passes over all candidates, and whether the last one found no swap.
+    """
+    each = np.arange(len(distance))
+
+    def two_nearest() -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        to_medoids = distance[:, medoids]
+        nearest = to_medoids.argmin(axis=1)
+        first = to_medoids[each, nearest]
+        to_medoids[each, nearest] = np.inf
+        return np.eye(len(medoids))[nearest], first, to_medoids.min(axis=1), float(weights @ first)
+
+    nearest, first, second, cost = two_nearest()
+    for n_passes in range(1, max_passes + 1):
+        start, n_swaps = 0, 0
+        while start < len(distance):
+            candidates = distance[start : start + CANDIDATES]
+            gained = np.minimum(candidates - first, 0.0)
+            lost = np.where(gained < 0.0, 0.0, np.minimum(candidates, second) - first)
+            change = (gained @ weights)[:, None] + (lost * weights) @ nearest
+            better = np.flatnonzero(change.min(axis=1) < -1e-12 * cost)
+            start += better[0] + 1 if len(better) else len(candidates)
+            if len(better):
+                medoids[change[better[0]].argmin()] = start - 1
+                nearest, first, second, cost = two_nearest()
+                n_swaps += 1
+        if n_swaps == 0:
+            return cost, n_passes, True
+    return cost, max_passes, False
 
 
 def _seed_medoids(
