@@ -49,7 +49,7 @@ def companions_in_own_cluster(model, weights):
 @every_method
 def test_one_run_of_separate_blobs_is_their_indicator(method):
     X, blob = blobs()
-    model = fit(X, 4, n_runs=1, run_clusters=4, row_share=1.0, method=method, random_state=3)
+    model = fit(X, 4, n_runs=1, run_clusters=4, method=method, random_state=3)
     assert_array_equal(model.co_association_, blob[:, None] == blob)
     assert adjusted_rand_score(blob, model.labels_) == 1.0
     assert_array_equal(model.row_stability_, np.ones(len(X)))
@@ -110,7 +110,7 @@ def test_groups_have_no_part():
 def test_a_run_uses_at_least_two_features():
     """Either feature alone would mix the rings."""
     X, ring = make_circles(400, noise=0.03, factor=0.4, random_state=0)
-    assert adjusted_rand_score(ring, fit(X, 2, feature_share=0.01).labels_) > 0.95
+    assert adjusted_rand_score(ring, fit(X, 2).labels_) > 0.95
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,6 @@ def test_a_run_uses_at_least_two_features():
     [
         ({"n_runs": 0}, "'n_runs' parameter"),
         ({"run_clusters": "many"}, "'run_clusters' parameter"),
-        ({"row_share": 0.0}, "'row_share' parameter"),
-        ({"feature_share": 1.5}, "'feature_share' parameter"),
         ({"method": "single"}, "'method' parameter"),
     ],
 )

@@ -14,7 +14,7 @@ from fairanchor.cluster._fairlets import swap_medoids
 from fairanchor.exceptions import FairnessWarning
 from tiers import first_is_fast
 
-METHODS = ["flow", "tree", "vanilla"]
+METHODS = ["flow", "tree"]
 OBJECTIVES = ["kcenter", "kmedian"]
 
 
@@ -250,7 +250,7 @@ def test_more_than_two_groups_have_even_loads_around_every_row_of_the_smallest(m
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
-def test_tree_is_cheaper_than_vanilla_and_dearer_than_flow_on_clustered_data(n_groups):
+def test_tree_is_dearer_than_flow_on_clustered_data_but_not_by_much(n_groups):
     costs = {method: [] for method in METHODS}
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -260,7 +260,7 @@ def test_tree_is_cheaper_than_vanilla_and_dearer_than_flow_on_clustered_data(n_g
             model = FairletClustering(2, method=method, objective="kmedian", random_state=seed)
             model.fit(X, sensitive_features=group)
             costs[method].append(model.decomposition_cost_)
-    assert np.mean(costs["flow"]) < np.mean(costs["tree"]) < 0.85 * np.mean(costs["vanilla"])
+    assert np.mean(costs["flow"]) < np.mean(costs["tree"]) < 2.0 * np.mean(costs["flow"])
 
 
 def test_tree_splits_every_blob_within_itself_when_all_blobs_are_balanced():

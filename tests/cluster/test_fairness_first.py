@@ -307,8 +307,8 @@ def test_groups_of_one_row_are_spread_over_the_clusters():
 
 def test_an_interrupted_search_warns():
     X, group = mixture(1, n=300)
-    with pytest.warns(ConvergenceWarning, match="max_sweeps=1 sweeps"):
-        FairnessFirstClustering(4, balance_threshold=0.5, max_sweeps=1, random_state=0).fit(
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 sweeps"):
+        FairnessFirstClustering(4, balance_threshold=0.5, max_iter=1, random_state=0).fit(
             X, sensitive_features=group
         )
 
@@ -319,8 +319,7 @@ def test_an_interrupted_search_warns():
         ({"balance_threshold": 1.1}, "'balance_threshold' parameter"),
         ({"balance_threshold": -0.1}, "'balance_threshold' parameter"),
         ({"n_init": 0}, "'n_init' parameter"),
-        ({"max_refine_iter": 0}, "'max_refine_iter' parameter"),
-        ({"max_sweeps": 0}, "'max_sweeps' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
     ],
 )
 def test_bad_parameters_are_refused(params, match):

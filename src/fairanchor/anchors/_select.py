@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_part
 from fairanchor._utils._sampling import split_by_code
+from fairanchor._utils._sklearn_compat import StrOptions
 from fairanchor.anchors._methods import (
     DECAYS,
     kmeans_anchors,
@@ -125,6 +126,14 @@ class FDAS(BaseEstimator):
     40
     """
 
+    _parameter_constraints: dict = {
+        "quotas": [StrOptions(set(QUOTAS))],
+        "weights": [StrOptions({"mass", "uniform"})],
+        "decay": [StrOptions(set(DECAYS))],
+        "origin": [StrOptions({"features", "table"})],
+        "selection": [StrOptions(set(SELECTIONS))],
+    }
+
     def __init__(
         self,
         quotas: str = "balanced",
@@ -138,20 +147,6 @@ class FDAS(BaseEstimator):
         self.decay = decay
         self.origin = origin
         self.selection = selection
-
-    def _check(self) -> None:
-        allowed = {
-            "quotas": tuple(QUOTAS),
-            "weights": ("mass", "uniform"),
-            "decay": tuple(DECAYS),
-            "origin": ("features", "table"),
-            "selection": tuple(SELECTIONS),
-        }
-        for name, options in allowed.items():
-            if getattr(self, name) not in options:
-                raise ValueError(
-                    f"FDAS({name}={getattr(self, name)!r}) should be one of {list(options)}."
-                )
 
 
 class AnchorPlan(NamedTuple):
@@ -204,7 +199,7 @@ def plan_anchors(
         return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None, none)
     method, options = anchors, FDAS()
     if isinstance(anchors, FDAS):
-        anchors._check()
+        anchors._validate_params()
         method, options = anchors.selection, anchors
     if isinstance(n_anchors, str):
         n_anchors = auto_n_anchors(groups.sizes, n_clusters, few=few)

@@ -1,6 +1,5 @@
 """What the fair clustering estimators share: input checks, weights, attributes after ``fit``."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -10,7 +9,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.metrics import pairwise_distances_argmin
 
-from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import equal_centers_allowed, one_thread, warn_unfair
 from fairanchor._utils._sklearn_compat import (
     Interval,
     check_weights,
@@ -18,7 +17,6 @@ from fairanchor._utils._sklearn_compat import (
     validate_data,
 )
 from fairanchor._utils._typing import Table, Weights
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import (
     Attributes,
@@ -136,7 +134,11 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _fit_and_store(self, X: Any, groups: Groups, weights: np.ndarray | None) -> None:
         """Fit rows that all have a weight."""
-        labels = self._fit(X, groups, np.ones(X.shape[0]) if weights is None else weights)
+        known = np.ones(X.shape[0]) if weights is None else weights
+        # One thread: the last bits of sums depend on their number. Every cluster gets a row in the
+        # end, so that k-means may find fewer.
+        with one_thread(), equal_centers_allowed():
+            labels = self._fit(X, groups, known)
         self._store_labels(labels, groups, weights)
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
@@ -273,13 +275,11 @@ def warn_about_small_groups(
     smallest = small[np.argmin(sizes[small])]
     name = "of missing values" if names[smallest] is None else repr(names[smallest])
     verb = "has" if len(small) == 1 else "have"
-    warnings.warn(
+    warn_unfair(
         f"{len(small)} of {len(sizes)} groups {verb} fewer rows than n_clusters={n_clusters} "
         f"(the smallest, {name}, has {sizes[smallest]}): such a group cannot "
         "be in every cluster, so its share means little. Merge it with another group, or use "
-        "fewer clusters.",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
+        "fewer clusters."
     )
 
 
@@ -383,9 +383,11 @@ def known_codes(
         sensitive_features, [*known, *extra], n_rows, missing=missing
     )
     if unknown and unknown_groups == "error":
+        listed = ", ".join(f"{name!r} ({n} rows)" for name, n in list(unknown.items())[:5])
         raise ValueError(
-            f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
-            f"learned in fit, so there are none for a new group.{_remedy(estimator)}"
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
+            f"Known groups: {known.tolist()[:20]}. A group's prices are learned in fit, so there "
+            f"are none for a new group.{_remedy(estimator)}"
         )
     return codes, extra
 
@@ -403,47 +405,6 @@ def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
         if codes is not None:
             extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
     return extra
-
-
-def unseen_values(estimator: Any, unknown: dict) -> dict | None:
-    """Rows of each value that ``fit`` has not seen, by column of separate attributes.
-
-    ``unknown`` has the number of rows of each unknown combination. None if there are no separate
-    attributes, or combinations are not made of them.
-    """
-    attributes = getattr(estimator, "_attributes", None)
-    if attributes is None or len(attributes.columns) < 2:
-        return None
-    columns = attributes.columns
-    if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
-        return None
-    by_column: dict = {}
-    for combination, count in unknown.items():
-        for column, names, value in zip(columns, attributes.names, combination, strict=True):
-            if value not in names.tolist():
-                counts = by_column.setdefault(column, {})
-                counts[value] = counts.get(value, 0) + count
-    return by_column or None
-
-
-def _unknown_in_words(estimator: Any, unknown: dict) -> str:
-    """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
-    by_column = unseen_values(estimator, unknown)
-    if by_column is None:
-        return (
-            f"{len(unknown)} group(s) that fit has not seen: {_with_counts(unknown)}. Known "
-            f"groups: {estimator.groups_.tolist()[:20]}"
-        )
-    listed = "; ".join(
-        f"{_with_counts(counts)} in column {column!r}, whose groups are "
-        f"{estimator.attribute_groups_[column].tolist()[:20]}"
-        for column, counts in by_column.items()
-    )
-    return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
-
-
-def _with_counts(unknown: dict) -> str:
-    return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
 
 
 def _remedy(estimator: Any) -> str:

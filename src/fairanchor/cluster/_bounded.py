@@ -1,6 +1,5 @@
 """Shares of the groups within bounds in every cluster, for given centres."""
 
-import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,9 +14,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
@@ -33,7 +30,6 @@ from fairanchor.constraints._bounds import (
     ShareBounds,
     share_interval,
 )
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Attributes, Groups, count_cells
 from fairanchor.rows import MemoryRows
 
@@ -198,11 +194,9 @@ class BoundedFairAssignment(FairClusterer):
         self.worst_violation_ = max(rule.violations(counts))
         expected = (4 * len(rule.bounds) + 4) * weights.max()
         if n_filled or self.worst_violation_ >= expected:
-            warnings.warn(
+            warn_unfair(
                 f"A bound is missed by {self.worst_violation_:g} rows (in weight), expected less "
-                f"than {expected:g}; {n_filled} empty clusters had to be filled.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
+                f"than {expected:g}; {n_filled} empty clusters had to be filled."
             )
         return labels
 
@@ -231,10 +225,7 @@ class BoundedFairAssignment(FairClusterer):
         model = KMeans(
             self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=random_state
         )
-        # Bits must not depend on the number of threads. Equal centres do no harm here: every
-        # cluster gets a row.
-        with one_thread(), equal_centers_allowed():
-            model.fit(X, sample_weight=weights)
+        model.fit(X, sample_weight=weights)
         self.n_iter_ = model.n_iter_
         return model.cluster_centers_
 

@@ -1,6 +1,6 @@
 """Consensus clustering: what many k-means runs on parts of the data have in common."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,7 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
     fairness_warnings_ignored,
-    one_thread,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
@@ -32,8 +30,9 @@ RUN_ITERATIONS = 30
 class ConsensusClustering(FairClusterer):
     """Clusters that many k-means runs on random parts of the data have in common.
 
-    Each run clusters a random half of the rows by a random half of the features and then labels
-    all rows. The *co-association* of two rows is the share of runs that put them together ::
+    Each run clusters a random half of the rows by a random half of the features, at least two, and
+    then labels all rows. The *co-association* of two rows is the share of runs that put them
+    together ::
 
         A_ij = (number of runs in which rows i and j share a cluster) / n_runs
 
@@ -61,8 +60,6 @@ class ConsensusClustering(FairClusterer):
     run_clusters : int or "auto", default="auto"
         Clusters of a run. ``"auto"`` is ``2 sqrt(n)``, or twice ``n_clusters`` if that is more;
         ``n_clusters`` is the setting of [1]_, for compact clusters. A run on few rows has fewer.
-    row_share, feature_share : float in (0, 1], default=0.5
-        Part of the rows and of the features that a run uses; always at least two features.
     method : {"spectral", "average"}, default="spectral"
         How the co-association becomes clusters: normalised cut, or average linkage, which tends
         to split off small clusters where clusters overlap.
@@ -122,8 +119,6 @@ class ConsensusClustering(FairClusterer):
         **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "random_state")},
         "n_runs": [Interval(Integral, 1, None, closed="left")],
         "run_clusters": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "row_share": [Interval(Real, 0, 1, closed="right")],
-        "feature_share": [Interval(Real, 0, 1, closed="right")],
         "method": [StrOptions({"spectral", "average"})],
     }
 
@@ -133,16 +128,12 @@ class ConsensusClustering(FairClusterer):
         *,
         n_runs: int = 100,
         run_clusters: int | str = "auto",
-        row_share: float = 0.5,
-        feature_share: float = 0.5,
         method: str = "spectral",
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_runs = n_runs
         self.run_clusters = run_clusters
-        self.row_share = row_share
-        self.feature_share = feature_share
         self.method = method
         self.random_state = random_state
 
@@ -155,10 +146,9 @@ class ConsensusClustering(FairClusterer):
                 f"{MOST_ROWS}: AnchorFairClustering(clusterer='consensus') takes any number."
             )
         rng = check_random_state(self.random_state)
-        with one_thread(), equal_centers_allowed():
-            runs = self._run_labels(X, weights, rng)
-            A = 1.0 - squareform(pdist(runs, "hamming"))
-            labels = self._cut(A, X, weights, rng)
+        runs = self._run_labels(X, weights, rng)
+        A = 1.0 - squareform(pdist(runs, "hamming"))
+        labels = self._cut(A, X, weights, rng)
         members = (labels[:, None] == np.arange(self.n_clusters)) * weights[:, None]
         companions = A @ members
         in_cluster = companions[np.arange(len(X)), labels]
@@ -169,8 +159,8 @@ class ConsensusClustering(FairClusterer):
 
     def _run_labels(self, X: np.ndarray, weights: np.ndarray, rng: Any) -> np.ndarray:
         """Labels of all rows in each run: float of shape (n_rows, n_runs)."""
-        n_rows = int(np.ceil(self.row_share * len(X)))
-        n_features = max(int(np.ceil(self.feature_share * X.shape[1])), min(2, X.shape[1]))
+        n_rows = (len(X) + 1) // 2
+        n_features = min(max((X.shape[1] + 1) // 2, 2), X.shape[1])
         n_clusters = self.run_clusters
         if isinstance(n_clusters, str):
             n_clusters = max(2 * self.n_clusters, int(2 * np.sqrt(len(X))))

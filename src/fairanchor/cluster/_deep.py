@@ -1,6 +1,5 @@
 """Deep fair clustering: a network whose memberships follow exact fair assignments."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,7 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._shared_state import (
+    one_thread,
+    warn_unfair,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.assignment import largest_remainder, raise_small_sizes
@@ -29,7 +31,6 @@ from fairanchor.cluster._base import (
     warn_about_small_groups,
 )
 from fairanchor.constraints import FairnessTargets
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups
 
 # Rows that pass through the network at once.
@@ -210,23 +211,20 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         def labels_of(log_y: np.ndarray) -> np.ndarray:
             return self._assign(log_y, rows).labels
 
-        with one_thread():
-            training = deep.Training.of(
-                (X - center) / length, rows.codes,
-                None if rows.has_equal_weights else weights, labels_of, seed,
-            )  # fmt: skip
-            layers, head = deep.train(self, training, self._epochs())
-            self._network = Network(center, length, layers, head)
-            log_y = self._network.log_memberships(X)
-            assignment = self._assign(log_y, rows)
+        training = deep.Training.of(
+            (X - center) / length, rows.codes,
+            None if rows.has_equal_weights else weights, labels_of, seed,
+        )  # fmt: skip
+        layers, head = deep.train(self, training, self._epochs())
+        self._network = Network(center, length, layers, head)
+        log_y = self._network.log_memberships(X)
+        assignment = self._assign(log_y, rows)
         n_empty = self.n_clusters - len(np.unique(np.argmax(log_y, axis=1)))
         if n_empty:
-            warnings.warn(
+            warn_unfair(
                 f"{n_empty} of n_clusters={self.n_clusters} clusters have no row's largest "
                 "membership and get a single row each, and hence one group. Fewer clusters, more "
-                "epochs (max_iter) or another random_state may suit these rows better.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
+                "epochs (max_iter) or another random_state may suit these rows better."
             )
         self.dual_variables_ = groups.to_public(assignment.dual_variables)
         self.worst_violation_ = assignment.worst_violation

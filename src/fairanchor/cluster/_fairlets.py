@@ -1,6 +1,5 @@
 """Fairlets: split the rows into small balanced sets, then cluster these."""
 
-import warnings
 from functools import partial
 from math import gcd
 from numbers import Integral
@@ -11,16 +10,17 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, maximum_flow
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairlets as kernels
-from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+    warn_unfair,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups
 
 #: Medoids are searched on a matrix of this many points; more points are sampled.
@@ -79,10 +79,9 @@ class FairletClustering(FairClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    method : {"flow", "tree", "vanilla"}, default="flow"
-        How to split: exactly; in the boxes of a randomly shifted quadtree, as Backurs et al. do,
-        where rows are paired in the smallest box that has rows of both groups to spare; or at
-        random, a baseline without geometry.
+    method : {"flow", "tree"}, default="flow"
+        How to split: exactly, or in the boxes of a randomly shifted quadtree, as Backurs et al. do,
+        where rows are paired in the smallest box that has rows of both groups to spare.
     objective : {"kcenter", "kmedian"}, default="kcenter"
         Largest distance or sum of distances, both for the split and for the clusters. k-center
         can make clusters of a few outliers, whose distances are the largest; k-median does not.
@@ -95,7 +94,7 @@ class FairletClustering(FairClusterer):
     max_iter : int, default=100
         Most passes of the swap search (k-median).
     random_state : int, RandomState instance or None, default=None
-        Determines the starts, the shift of the tree and the baseline.
+        Determines the starts and the shift of the tree.
 
     Attributes
     ----------
@@ -150,7 +149,7 @@ class FairletClustering(FairClusterer):
 
     _parameter_constraints: dict = {
         **COMMON_CONSTRAINTS,
-        "method": [StrOptions({"flow", "tree", "vanilla"})],
+        "method": [StrOptions({"flow", "tree"})],
         "objective": [StrOptions({"kcenter", "kmedian"})],
         "max_ratio": [
             StrOptions({"auto"}),
@@ -241,9 +240,6 @@ class FairletClustering(FairClusterer):
         """Tree of boxes in which rows are paired, and its nodes in post-order."""
         if self.method == "flow":
             return None
-        if self.method == "vanilla":  # one box with all rows in random order
-            order = random_state.permutation(len(X))
-            return (order, np.array([[0, len(X)]]), np.array([[-1, -1]])), np.array([0])
         tree = kernels.build_tree(_cells(X, random_state))
         # Children end no later than their parents.
         return tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
@@ -323,23 +319,19 @@ def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, in
 
 
 def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
-    warnings.warn(
+    warn_unfair(
         f"{groups.n_groups - n_split} of {groups.n_groups} groups have fewer rows than "
         f"n_clusters={n_clusters} (the smallest, {groups.names[-1]!r}, has {groups.sizes[-1]}) and "
         "cannot be in every cluster: the balance is guaranteed without them, and their rows join "
-        "the fairlet of the nearest row. Merge groups, or use fewer clusters.",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
+        "the fairlet of the nearest row. Merge groups, or use fewer clusters."
     )
 
 
 def _warn_about_few_fairlets(n_fairlets: int, n_clusters: int, ratio: float, needed: int) -> None:
-    warnings.warn(
+    warn_unfair(
         f"The split into fairlets of least cost has {n_fairlets} of them, fewer than n_clusters="
         f"{n_clusters}. Instead every row of the smaller group gets a separate fairlet, which "
-        f"guarantees a balance of 1/{needed} (max_ratio: {1 / ratio:.4g}).",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
+        f"guarantees a balance of 1/{needed} (max_ratio: {1 / ratio:.4g})."
     )
 
 
@@ -567,20 +559,15 @@ def _medoids(
             sample = np.union1d(drawn, best)
         distance = cdist(points[sample], points[sample])
         medoids = _seed_medoids(distance, weights[sample], model.n_clusters, random_state)
-        with one_thread():
-            cost, n_passes, is_final = swap_medoids(
-                distance, weights[sample], medoids, model.max_iter
-            )
+        cost, n_passes, is_final = swap_medoids(distance, weights[sample], medoids, model.max_iter)
         if len(sample) < len(points):
             cost = weights @ cdist(points, points[sample[medoids]]).min(axis=1)
         if cost < best_cost:
             best_cost, best, n_iter, converged = cost, sample[medoids], n_passes, is_final
     if not converged:
-        warnings.warn(
+        warn_unconverged(
             f"The search for medoids did not converge in max_iter={model.max_iter} passes: "
-            "increase max_iter.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            "increase max_iter."
         )
     return best, n_iter
 

@@ -1,22 +1,19 @@
 """Fairness-first clustering: proportional clusters first, lower cost within bounds after."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairness_first as kernels
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import Interval
 from fairanchor._utils._typing import Seed
@@ -30,7 +27,6 @@ from fairanchor.cluster._base import (
     fill_empty_clusters,
     warn_about_small_groups,
 )
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups, count_cells
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import MemoryRows
@@ -80,10 +76,9 @@ class FairnessFirstClustering(FairClusterer):
         0 lets it ignore the groups.
     n_init : int, default=10
         Runs of k-means inside each group.
-    max_refine_iter : int, default=20
-        Largest number of refinement steps.
-    max_sweeps : int, default=100
-        Largest number of sweeps over the rows, in relaxation and in improvement.
+    max_iter : int, default=100
+        Largest number of refinement steps, and of sweeps over the rows in relaxation and in
+        improvement.
     random_state : int, RandomState instance or None, default=None
         Seeds k-means; every group gets the same seed.
 
@@ -132,10 +127,8 @@ class FairnessFirstClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "n_init", "random_state")},
+        **COMMON_CONSTRAINTS,
         "balance_threshold": [Interval(Real, 0, 1, closed="both")],
-        "max_refine_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -144,24 +137,21 @@ class FairnessFirstClustering(FairClusterer):
         *,
         balance_threshold: float = 1.0,
         n_init: int = 10,
-        max_refine_iter: int = 20,
-        max_sweeps: int = 100,
+        max_iter: int = 100,
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.balance_threshold = balance_threshold
         self.n_init = n_init
-        self.max_refine_iter = max_refine_iter
-        self.max_sweeps = max_sweeps
+        self.max_iter = max_iter
         self.random_state = random_state
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         warn_about_small_groups(groups, self.n_clusters)
         rows = WeightedRows(X, groups.codes, weights, self.n_clusters, groups.n_groups)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        with one_thread():
-            labels = _combine(rows, self.n_init, seed)
-        labels, self.n_iter_ = _refine(rows, labels, self.max_refine_iter)
+        labels = _combine(rows, self.n_init, seed)
+        labels, self.n_iter_ = _refine(rows, labels, self.max_iter)
         if self.balance_threshold < 1:
             of_data = balance_of_table(rows.masses(labels).sum(axis=0)[None])
             # The last bits of a quotient must not decide whether a move meets the threshold.
@@ -173,28 +163,24 @@ class FairnessFirstClustering(FairClusterer):
         absent = (rows.masses(labels) == 0).any(axis=1)
         smallest = groups.sizes.min()
         if absent.any() and self.balance_threshold > 0 and smallest >= self.n_clusters:
-            warnings.warn(
+            warn_unfair(
                 f"The balance is 0: {int(absent.sum())} of {self.n_clusters} clusters have no row "
                 f"of some group, though the smallest group has {smallest} rows. Fewer clusters may "
-                "suit these rows better.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
+                "suit these rows better."
             )
         return labels
 
     def _sweep(self, rows: WeightedRows, labels: np.ndarray, sweep: Callable) -> int:
         """Sweep, changing the labels in place, until nothing changes; the number of sweeps."""
-        for n_sweeps in range(self.max_sweeps):
+        for n_sweeps in range(self.max_iter):
             n_changes = sweep(rows, labels)
             if n_changes == 0:
                 return n_sweeps
-        warnings.warn(
-            f"The cost still fell in the last of max_sweeps={self.max_sweeps} sweeps, which "
-            f"changed {n_changes} pairs or rows: increase max_sweeps.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+        warn_unconverged(
+            f"The cost still fell in the last of max_iter={self.max_iter} sweeps, which "
+            f"changed {n_changes} pairs or rows: increase max_iter."
         )
-        return self.max_sweeps
+        return self.max_iter
 
 
 def _combine(rows: WeightedRows, n_init: int, seed: int) -> np.ndarray:
@@ -228,9 +214,7 @@ def _sub_clusters(rows: WeightedRows, members: np.ndarray, n_init: int, seed: in
     if len(members) <= rows.n_clusters:
         return np.arange(len(members))
     model = KMeans(rows.n_clusters, n_init=n_init, random_state=seed)
-    # Fewer distinct rows than clusters: the empty sub-clusters are matched at no cost.
-    with equal_centers_allowed():
-        return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
+    return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
 
 
 def _means_of_cells(rows: WeightedRows, sub_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

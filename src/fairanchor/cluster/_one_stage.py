@@ -1,17 +1,17 @@
 """One-stage fair spectral clustering of one or several views: FMSC."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _one_stage as kernels
-from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
@@ -206,27 +206,24 @@ class OneStageFairSpectralClustering(FairClusterer):
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         rng = check_random_state(self.random_state)
-        with one_thread():
-            graphs = [
-                heat_kernel_graph(np.ascontiguousarray(view), self.n_neighbors, self.bandwidth)
-                for view in np.split(X, np.cumsum(self.views_)[:-1], axis=1)
-            ]
-            problem, similarity = _build_problem(graphs, weights, groups.codes)
-            labels = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
-            self.fairness_weight_: Any = self.fairness_weight
-            if self.fairness_weight == "auto":
-                self.fairness_weight_ = float(AUTO_WEIGHT * self.n_clusters / weights.sum())
-            labels, self.objective_path_, self.view_weights_, converged = problem.descend(
-                labels, self.fairness_weight_, self.max_iter, self.tol
-            )
+        graphs = [
+            heat_kernel_graph(np.ascontiguousarray(view), self.n_neighbors, self.bandwidth)
+            for view in np.split(X, np.cumsum(self.views_)[:-1], axis=1)
+        ]
+        problem, similarity = _build_problem(graphs, weights, groups.codes)
+        labels = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
+        self.fairness_weight_: Any = self.fairness_weight
+        if self.fairness_weight == "auto":
+            self.fairness_weight_ = float(AUTO_WEIGHT * self.n_clusters / weights.sum())
+        labels, self.objective_path_, self.view_weights_, converged = problem.descend(
+            labels, self.fairness_weight_, self.max_iter, self.tol
+        )
         self.objective_ = float(self.objective_path_[-1])
         self.n_iter_ = len(self.objective_path_) - 1
         if not converged:
-            warnings.warn(
+            warn_unconverged(
                 f"The objective did not converge in max_iter={self.max_iter} sweeps: the last one "
-                f"lowered it by {-np.diff(self.objective_path_)[-1]:.3g}. Increase max_iter.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                f"lowered it by {-np.diff(self.objective_path_)[-1]:.3g}. Increase max_iter."
             )
         warn_if_singletons(self.n_clusters, len(X), groups.n_groups)
         return labels

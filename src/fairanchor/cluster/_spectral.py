@@ -13,7 +13,6 @@ by Lanczos on a projected operator (s-FairSC), and `solve_dc` by ADMM on a diffe
 functions (FairSC), which never factorises anything larger than the block.
 """
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -22,13 +21,11 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import (
     Interval,
@@ -49,7 +46,6 @@ from fairanchor.cluster._base import (
     check_n_clusters,
     fill_empty_clusters,
 )
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups, check_groups
 
 #: Up to this many rows a dense eigensolver is faster and more accurate than an iterative one.
@@ -215,28 +211,24 @@ class FairSpectralClustering(FairClusterer):
     def _fit(self, X: Any, groups: Groups, weights: np.ndarray) -> np.ndarray:
         n_rows, is_precomputed = X.shape[0], self.affinity == "precomputed"
         rng = check_random_state(self.random_state)
-        # One thread: the last bits of multi-threaded sums depend on the number of threads.
-        with one_thread():
-            if is_precomputed:
-                graph = check_affinity(X)
-            else:
-                graph = build_affinity(X, self.affinity, self.n_neighbors, self.bandwidth, weights)
-            graph = weigh_graph(graph, weights, equal_rows=not is_precomputed)
-            self._check_degrees(np.asarray(graph.sum(axis=1)).ravel())
-            problem = FairLaplacian(graph, groups.codes, weights, normalized=self.normalized)
-            n_vectors = self._n_vectors(problem)
-            self.eigenvalues_, X, self.n_iter_, residual = solve(
-                problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng
-            )
-            self.embedding_ = _without_noise(X / np.sqrt(problem.metric)[:, None])
-            labels = cluster_embedding(self.embedding_, self.n_clusters, weights, self.n_init, rng)
+        if is_precomputed:
+            graph = check_affinity(X)
+        else:
+            graph = build_affinity(X, self.affinity, self.n_neighbors, self.bandwidth, weights)
+        graph = weigh_graph(graph, weights, equal_rows=not is_precomputed)
+        self._check_degrees(np.asarray(graph.sum(axis=1)).ravel())
+        problem = FairLaplacian(graph, groups.codes, weights, normalized=self.normalized)
+        n_vectors = self._n_vectors(problem)
+        self.eigenvalues_, X, self.n_iter_, residual = solve(
+            problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng
+        )
+        self.embedding_ = _without_noise(X / np.sqrt(problem.metric)[:, None])
+        labels = cluster_embedding(self.embedding_, self.n_clusters, weights, self.n_init, rng)
         if residual > 10 * self.tol and self.n_iter_ > 1:
-            warnings.warn(
+            warn_unconverged(
                 f"eigen_solver={self.eigen_solver!r} stopped with a relative residual of "
                 f"{residual:.1e}, above tol={self.tol}, after {self.n_iter_} products: "
-                "increase max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                "increase max_iter or tol."
             )
         warn_if_singletons(self.n_clusters, n_rows, groups.n_groups)
         return labels
@@ -263,8 +255,8 @@ class FairSpectralClustering(FairClusterer):
         if n_isolated:
             raise ValueError(
                 f"{n_isolated} of {len(degrees)} rows are similar to no other row (the first is "
-                f"row {int(np.argmin(degrees))}), and could meet any constraint on their own. Leave "
-                f"them out, or increase the bandwidth, which is {self.bandwidth!r}."
+                f"row {np.argmin(degrees)}), and could meet any constraint alone. Leave them out, "
+                f"or increase the bandwidth, which is {self.bandwidth!r}."
             )
 
     def _n_vectors(self, problem: "FairLaplacian") -> int:
@@ -283,7 +275,7 @@ class FairSpectralClustering(FairClusterer):
                 "share a cluster is arbitrary."
             )
         if message is not None:
-            warnings.warn(message, FairnessWarning, stacklevel=users_stacklevel())
+            warn_unfair(message)
         return n_vectors
 
 
@@ -297,11 +289,9 @@ def _without_noise(H: np.ndarray) -> np.ndarray:
 def warn_if_singletons(n_clusters: int, n_rows: int, n_groups: int) -> None:
     """Warn of as many clusters as rows."""
     if n_clusters == n_rows > 1 and n_groups > 1:
-        warnings.warn(
+        warn_unfair(
             f"n_clusters={n_clusters} equals the number of rows: every cluster is a single row, "
-            "so each has one group only.",
-            FairnessWarning,
-            stacklevel=users_stacklevel(),
+            "so each has one group only."
         )
 
 
@@ -317,15 +307,12 @@ def cluster_embedding(
     if n_clusters == len(H):
         return np.arange(n_clusters)
     kmeans = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=rng)
-    with equal_centers_allowed():  # a warning follows below
-        labels = kmeans.fit(H, sample_weight=weights).labels_
+    labels = kmeans.fit(H, sample_weight=weights).labels_
     labels, n_filled = fill_empty_clusters(H, labels, n_clusters)
     if n_filled:
-        warnings.warn(
+        warn_unconverged(
             f"k-means found {n_clusters - n_filled} clusters, not {n_clusters}: the embedding has "
-            "too few distinct rows, so the largest clusters were split arbitrarily.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            "too few distinct rows, so the largest clusters were split arbitrarily."
         )
     return labels
 

@@ -1,6 +1,5 @@
 """Variational fair clustering: a clustering cost plus a penalty on the groups' shares."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -9,15 +8,12 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_array, check_random_state, gen_batches
 
 from fairanchor._kernels._variational import polish_labels
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
@@ -212,9 +208,8 @@ class VariationalFairClustering(FairClusterer):
         warn_about_small_groups(groups, self.n_clusters)
         self.fairness_weight_ = self._weight(X, weights)
         penalty = Penalty.of(groups.codes, weights, self.fairness_weight_)
-        with one_thread():
-            objective = OBJECTIVES[self.objective](X, penalty, self.n_clusters, self.n_neighbors)
-            run = self._best_run(objective)
+        objective = OBJECTIVES[self.objective](X, penalty, self.n_clusters, self.n_neighbors)
+        run = self._best_run(objective)
         self._warn_if_incomplete(run)
         self.cluster_centers_ = objective.centers(run.labels)
         self.energy_path_ = np.array(run.energies)
@@ -327,7 +322,7 @@ class VariationalFairClustering(FairClusterer):
             )
         else:
             return
-        warnings.warn(message, ConvergenceWarning, stacklevel=users_stacklevel())
+        warn_unconverged(message)
 
 
 @dataclass
@@ -452,9 +447,8 @@ class MeansObjective:
     def kmeans_centers(self, random_state: np.random.RandomState) -> np.ndarray:
         """Centres of plain k-means, a start that does not lose clusters by itself."""
         seed = random_state.randint(2**31 - 1)
-        with equal_centers_allowed():
-            kmeans = KMeans(self.n_clusters, n_init=1, random_state=seed)
-            return kmeans.fit(self.X, sample_weight=self.penalty.weights).cluster_centers_
+        kmeans = KMeans(self.n_clusters, n_init=1, random_state=seed)
+        return kmeans.fit(self.X, sample_weight=self.penalty.weights).cluster_centers_
 
     def start(self, centers: np.ndarray) -> np.ndarray:
         """State that belongs to given centres."""

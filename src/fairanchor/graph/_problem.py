@@ -12,9 +12,8 @@ from fairanchor._utils._shared_state import users_stacklevel
 # Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
 # double precision cannot place its multipliers; above, all rows would be rounded to one and
 # the same combination of anchors.
-SMALLEST_ALPHA = 1e-10
+SMALLEST_ALPHA = 1e-7
 LARGEST_ALPHA = 1e9
-ALPHA_OF_EQUAL_ANCHORS = (1e-60, 1e60)
 # Of the row solver.
 TOLERANCE = 1e-13
 # Entries of a history that are in squared units of the features, and those that are sums over rows.
@@ -69,9 +68,11 @@ class AnchorGraphProblem:
         self.H = anchors - self.center
         gram = self.H @ self.H.T
         mean_square = np.trace(gram) / self.n_anchors
-        if alpha is None:
-            alpha = mean_square if mean_square > 0 else 1.0
-        self.alpha = _effective_alpha(alpha, mean_square, announce)
+        if mean_square == 0.0:  # the solution does not depend on it
+            alpha, mean_square = 1.0, 1.0
+        self.alpha = (
+            mean_square if alpha is None else _effective_alpha(alpha, mean_square, announce)
+        )
         self.Q = gram + self.alpha * np.eye(self.n_anchors)
 
     @property
@@ -84,10 +85,6 @@ class AnchorGraphProblem:
 
 
 def _effective_alpha(alpha: float, mean_square: float, announce: bool) -> float:
-    if mean_square == 0.0:
-        # The solution does not depend on it, but squares of the multipliers must not overflow.
-        smallest, largest = ALPHA_OF_EQUAL_ANCHORS
-        return alpha if smallest < alpha < largest else 1.0
     effective = min(max(alpha, SMALLEST_ALPHA * mean_square), LARGEST_ALPHA * mean_square)
     if announce and effective != alpha:
         warnings.warn(
