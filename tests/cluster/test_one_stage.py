@@ -315,7 +315,7 @@ def test_too_few_sweeps_warn():
 
 
 def test_one_cluster_per_row_warns():
-    with pytest.warns(FairnessWarning, match="n_clusters=3 equals the number of rows"):
+    with pytest.warns(FairnessWarning, match="2 of 2 groups have fewer rows than n_clusters=3"):
         model = OneStageFairSpectralClustering(3).fit([[0], [1], [2]], sensitive_features=[0, 1, 0])
     assert_array_equal(model.labels_, [0, 1, 2])
 

@@ -166,17 +166,9 @@ class AnchorPlan(NamedTuple):
 class Anchors:
     """Points that represent all rows.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_anchors, n_features)
-    group_codes : ndarray of shape (n_anchors,)
-    masses : ndarray of shape (n_anchors,)
-        Weight of the rows of the anchor's group that are nearest to it. A group's masses
-        sum to its weight.
-    indices : ndarray of shape (n_anchors,), or None
-        Row of each anchor; None where anchors are means.
-    weighted : bool
-        Whether clusterers get the masses.
+    The mass of an anchor is the weight of the rows of its group that are nearest to it: a group's
+    masses sum to its weight. ``indices`` are the rows of the anchors, None where anchors are means;
+    ``weighted`` states whether clusterers get the masses.
     """
 
     points: np.ndarray

@@ -59,15 +59,14 @@ def build_affinity(
 
 def heat_kernel_graph(X: np.ndarray, n_neighbors: int, bandwidth: float | str = "auto") -> Any:
     """Nearest-neighbour graph with one bandwidth; ``"auto"`` is the median neighbour distance."""
-    n_rows = len(X)
-    if n_rows == 1:
+    if len(X) == 1:
         return sparse.csr_array(np.ones((1, 1)))
     rows, columns, distance = neighbour_edges(X, n_neighbors)
     if isinstance(bandwidth, str):
         weight = np.maximum(gaussian(distance, positive_median(distance)), WEAKEST_EDGE)
     else:
         weight = gaussian(distance, bandwidth)
-    return symmetric_graph(rows, columns, weight, n_rows)
+    return symmetric_graph(rows, columns, weight, len(X))
 
 
 def gaussian(distance: np.ndarray, bandwidth: float | np.ndarray) -> np.ndarray:

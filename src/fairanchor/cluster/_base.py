@@ -134,6 +134,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _fit_and_store(self, X: Any, groups: Groups, weights: np.ndarray | None) -> None:
         """Fit rows that all have a weight."""
+        warn_about_small_groups(groups, self.n_clusters)
         known = np.ones(X.shape[0]) if weights is None else weights
         # One thread: the last bits of sums depend on their number. Every cluster gets a row in the
         # end, so that k-means may find fewer.
@@ -357,13 +358,8 @@ def known_codes(
     A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
     covers missing values as well.
 
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,)
-        Those after the estimator's groups are of ``extra``.
-    extra : dict
-        Prices of new combinations of separate attributes by their names; see
-        `unseen_combinations`.
+    Codes after those of the estimator's groups are of new combinations of separate attributes,
+    whose prices are also returned by their names; see `unseen_combinations`.
     """
     known = estimator.groups_
     if sensitive_features is None:

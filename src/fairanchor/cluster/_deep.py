@@ -28,7 +28,6 @@ from fairanchor.cluster._base import (
     check_rows,
     fill_empty_clusters,
     known_codes,
-    warn_about_small_groups,
 )
 from fairanchor.constraints import FairnessTargets
 from fairanchor.groups._groups import Groups
@@ -203,7 +202,6 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         deep = _import_training()
         _check_layers(self.hidden_layer_sizes)
-        warn_about_small_groups(groups, self.n_clusters)
         rows = WeightedRows(X, groups.codes, weights, self.n_clusters, groups.n_groups)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         center, length = _center_and_length(X, weights)
@@ -211,7 +209,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         def labels_of(log_y: np.ndarray) -> np.ndarray:
             return self._assign(log_y, rows).labels
 
-        training = deep.Training.of(
+        training = deep.Training(
             (X - center) / length, rows.codes,
             None if rows.has_equal_weights else weights, labels_of, seed,
         )  # fmt: skip

@@ -202,8 +202,6 @@ class FairletClustering(FairClusterer):
         """Fairlet of each row, and the cost of the split; sets ``max_ratio_``."""
         # Codes are in the order of decreasing sizes.
         n_split = int(np.count_nonzero(groups.sizes >= self.n_clusters))
-        if n_split < groups.n_groups:
-            _warn_about_left_out(groups, n_split, self.n_clusters)
         sizes = [int(size) for size in groups.sizes[:n_split]]
         least, most = _ratio(self.max_ratio, sizes, groups.names)
         pair_up = partial(self._pairs, X, groups.codes, self._boxes(X, random_state))
@@ -222,7 +220,12 @@ class FairletClustering(FairClusterer):
         n_fairlets = int(fairlets.max()) + 1
         if n_fairlets < self.n_clusters:
             needed = most if least == 1 else -(-sizes[0] // sizes[1])
-            _warn_about_few_fairlets(n_fairlets, self.n_clusters, most / least, needed)
+            warn_unfair(
+                f"The split into fairlets of least cost has {n_fairlets} of them, fewer than "
+                f"n_clusters={self.n_clusters}. Instead every row of the smaller group gets a "
+                f"separate fairlet, which guarantees a balance of 1/{needed} (max_ratio: "
+                f"{least / most:.4g})."
+            )
             least, most = 1, needed
             pairs = pair_up((0, 1), (1, 1), (1, most))
             fairlets = _components(pairs, takes_part)
@@ -316,23 +319,6 @@ def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, in
             "every row can be in a fairlet with that ratio."
         )
     return least, most
-
-
-def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
-    warn_unfair(
-        f"{groups.n_groups - n_split} of {groups.n_groups} groups have fewer rows than "
-        f"n_clusters={n_clusters} (the smallest, {groups.names[-1]!r}, has {groups.sizes[-1]}) and "
-        "cannot be in every cluster: the balance is guaranteed without them, and their rows join "
-        "the fairlet of the nearest row. Merge groups, or use fewer clusters."
-    )
-
-
-def _warn_about_few_fairlets(n_fairlets: int, n_clusters: int, ratio: float, needed: int) -> None:
-    warn_unfair(
-        f"The split into fairlets of least cost has {n_fairlets} of them, fewer than n_clusters="
-        f"{n_clusters}. Instead every row of the smaller group gets a separate fairlet, which "
-        f"guarantees a balance of 1/{needed} (max_ratio: {1 / ratio:.4g})."
-    )
 
 
 # The exact split: a linear program whose vertices are whole numbers.

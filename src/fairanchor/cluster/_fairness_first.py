@@ -25,7 +25,6 @@ from fairanchor.cluster._base import (
     FairClusterer,
     WeightedRows,
     fill_empty_clusters,
-    warn_about_small_groups,
 )
 from fairanchor.groups._groups import Groups, count_cells
 from fairanchor.metrics import balance_of_table
@@ -147,7 +146,6 @@ class FairnessFirstClustering(FairClusterer):
         self.random_state = random_state
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
-        warn_about_small_groups(groups, self.n_clusters)
         rows = WeightedRows(X, groups.codes, weights, self.n_clusters, groups.n_groups)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         labels = _combine(rows, self.n_init, seed)

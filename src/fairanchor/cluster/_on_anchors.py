@@ -44,20 +44,8 @@ def cluster_anchors(
 ) -> tuple[np.ndarray, Any]:
     """Label the anchors, each of the labels ``0..n_clusters-1`` at least once.
 
-    Parameters
-    ----------
-    clusterer : str, estimator, callable or None
-        As `AnchorFairClustering` takes it; an estimator is cloned.
-    anchors : Anchors
-    n_clusters : int or None
-        None takes the number that the clusterer finds.
-    seed : int
-
-    Returns
-    -------
-    labels : ndarray of shape (n_anchors,)
-    fitted : estimator or None
-        The fitted clone.
+    The clusterer is what `AnchorFairClustering` takes; an estimator is cloned, and the fitted clone
+    returned. Without ``n_clusters`` the number that the clusterer finds is taken.
     """
     if clusterer is None:
         clusterer = FairSpectralClustering()

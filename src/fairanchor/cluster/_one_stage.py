@@ -24,7 +24,6 @@ from fairanchor.cluster._spectral import (
     FairLaplacian,
     cluster_embedding,
     solve,
-    warn_if_singletons,
 )
 from fairanchor.groups._columns import check_pairing
 from fairanchor.groups._groups import Groups, count_cells
@@ -225,7 +224,6 @@ class OneStageFairSpectralClustering(FairClusterer):
                 f"The objective did not converge in max_iter={self.max_iter} sweeps: the last one "
                 f"lowered it by {-np.diff(self.objective_path_)[-1]:.3g}. Increase max_iter."
             )
-        warn_if_singletons(self.n_clusters, len(X), groups.n_groups)
         return labels
 
 
@@ -340,7 +338,7 @@ def _first_labels(
     laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
     n_vectors = min(n_clusters, len(linked))
     # A start only: accurate to what k-means can tell apart.
-    vectors = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng).vectors
+    _, vectors, _, _ = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     embedding = np.zeros((weighted.shape[0], n_vectors))
     embedding[linked] = vectors / np.where(length > 0, length, 1.0)

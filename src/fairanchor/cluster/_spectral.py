@@ -14,7 +14,7 @@ functions (FairSC), which never factorises anything larger than the block.
 """
 
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -209,7 +209,7 @@ class FairSpectralClustering(FairClusterer):
     _of_rows = ("embedding_",)
 
     def _fit(self, X: Any, groups: Groups, weights: np.ndarray) -> np.ndarray:
-        n_rows, is_precomputed = X.shape[0], self.affinity == "precomputed"
+        is_precomputed = self.affinity == "precomputed"
         rng = check_random_state(self.random_state)
         if is_precomputed:
             graph = check_affinity(X)
@@ -218,7 +218,13 @@ class FairSpectralClustering(FairClusterer):
         graph = weigh_graph(graph, weights, equal_rows=not is_precomputed)
         self._check_degrees(np.asarray(graph.sum(axis=1)).ravel())
         problem = FairLaplacian(graph, groups.codes, weights, normalized=self.normalized)
-        n_vectors = self._n_vectors(problem)
+        n_vectors = min(self.n_clusters, problem.n_directions)
+        if problem.components[0] - (problem.n_groups - 1) > n_vectors:
+            warn_unfair(
+                f"The graph has {problem.components[0]} components, more than n_clusters="
+                f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
+                "share a cluster is arbitrary."
+            )
         self.eigenvalues_, X, self.n_iter_, residual = solve(
             problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng
         )
@@ -230,7 +236,6 @@ class FairSpectralClustering(FairClusterer):
                 f"{residual:.1e}, above tol={self.tol}, after {self.n_iter_} products: "
                 "increase max_iter or tol."
             )
-        warn_if_singletons(self.n_clusters, n_rows, groups.n_groups)
         return labels
 
     def _check_input(
@@ -259,40 +264,12 @@ class FairSpectralClustering(FairClusterer):
                 f"or increase the bandwidth, which is {self.bandwidth!r}."
             )
 
-    def _n_vectors(self, problem: "FairLaplacian") -> int:
-        """Number of columns of the embedding; warn if it cannot be what was asked for."""
-        n_vectors, message = min(self.n_clusters, problem.n_directions), None
-        if n_vectors < self.n_clusters < problem.n_rows:
-            message = (
-                f"n_clusters={self.n_clusters}, but {problem.n_rows} rows in {problem.n_groups} "
-                f"groups have only {n_vectors} fair directions: the embedding has {n_vectors} "
-                "columns."
-            )
-        elif problem.components[0] - (problem.n_groups - 1) > n_vectors:
-            message = (
-                f"The graph has {problem.components[0]} components, more than n_clusters="
-                f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
-                "share a cluster is arbitrary."
-            )
-        if message is not None:
-            warn_unfair(message)
-        return n_vectors
-
 
 def _without_noise(H: np.ndarray) -> np.ndarray:
     """H with columns that are constant up to rounding made so: k-means would split the noise."""
     constant = np.ptp(H, axis=0) <= 1e-9 * np.abs(H).max(axis=0)
     H[:, constant] = H[:, constant].mean(axis=0)
     return H
-
-
-def warn_if_singletons(n_clusters: int, n_rows: int, n_groups: int) -> None:
-    """Warn of as many clusters as rows."""
-    if n_clusters == n_rows > 1 and n_groups > 1:
-        warn_unfair(
-            f"n_clusters={n_clusters} equals the number of rows: every cluster is a single row, "
-            "so each has one group only."
-        )
 
 
 def cluster_embedding(
@@ -320,17 +297,9 @@ def cluster_embedding(
 # The eigenproblem.
 
 
-class EigenResult(NamedTuple):
-    """Eigenpairs of the constrained problem, values increasing and vectors orthonormal.
-
-    ``n_iter`` counts products of the graph with a vector or block; ``residual`` is the largest
-    norm of ``PAPx - value x``, relative to the bound on the spectrum.
-    """
-
-    values: np.ndarray
-    vectors: np.ndarray
-    n_iter: int
-    residual: float
+#: Eigenvalues, increasing; orthonormal eigenvectors; the number of products of the graph with a
+#: vector or block; and the largest norm of ``PAPx - value x``, relative to the spectrum's bound.
+EigenResult = tuple[np.ndarray, np.ndarray, int, float]
 
 
 class FairLaplacian:
@@ -533,4 +502,4 @@ def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: i
     size = np.abs(X)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     X = X * np.where(X[first, np.arange(X.shape[1])] < 0, -1.0, 1.0)
-    return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
+    return values, X, n_iter, float(_residuals(problem, values, X).max())

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.cluster import kmeans_plusplus
 from sklearn.neighbors import kneighbors_graph
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 
 from fairanchor._kernels._variational import polish_labels
 from fairanchor._utils._shared_state import (
@@ -21,7 +20,6 @@ from fairanchor.cluster._base import (
     COMMON_CONSTRAINTS,
     FairClusterer,
     fill_empty_clusters,
-    warn_about_small_groups,
 )
 from fairanchor.groups._groups import Groups, count_cells
 from fairanchor.rows._sums import label_sums
@@ -34,7 +32,6 @@ LARGEST_WEIGHT = 1e100
 #: First soft labels are softmax(-FIRST_SHARPNESS * costs / their spread): soft enough that a
 #: group far away can still enter a cluster, sharp enough that the argmax keeps its shares.
 FIRST_SHARPNESS = 10.0
-MAX_RESEEDS = 2
 #: Rows whose distances to all rows of a cluster are computed at once.
 MEDOID_BLOCK = 1000
 MAX_POLISH_SWEEPS = 100
@@ -98,10 +95,8 @@ class VariationalFairClustering(FairClusterer):
         unfair counterpart, for ``"kmeans"`` Lloyd's algorithm.
     n_neighbors : int, default=20
         Neighbours in the graph of ``"ncut"``, the row itself included.
-    init : {"k-means++"} or array-like of shape (n_clusters, n_features), default="k-means++"
-        First centres. An array means a single run.
     n_init : int, default=4
-        Number of runs; the one with the lowest energy is kept.
+        Number of runs from centres that k-means++ draws; the one with the lowest energy is kept.
     max_iter : int, default=100
         Largest number of outer iterations of a run.
     tol : float, default=1e-4
@@ -143,8 +138,8 @@ class VariationalFairClustering(FairClusterer):
     rows).
 
     A large penalty can leave a cluster without rows, since nothing is fairer than an empty
-    cluster. Such a run starts anew from plain k-means, at most twice; after that the
-    largest cluster is split by its farthest row, with a ``ConvergenceWarning``.
+    cluster. It then gets the row of the largest cluster that is farthest from its centre, with a
+    ``ConvergenceWarning`` if this happens in the last iteration.
 
     References
     ----------
@@ -174,7 +169,6 @@ class VariationalFairClustering(FairClusterer):
             Interval(Real, 0, LARGEST_WEIGHT, closed="both"),
         ],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
-        "init": [StrOptions({"k-means++"}), "array-like"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
     }
@@ -186,7 +180,6 @@ class VariationalFairClustering(FairClusterer):
         objective: str = "kmeans",
         fairness_weight: float | str = "auto",
         n_neighbors: int = 20,
-        init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -197,7 +190,6 @@ class VariationalFairClustering(FairClusterer):
         self.objective = objective
         self.fairness_weight = fairness_weight
         self.n_neighbors = n_neighbors
-        self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -205,7 +197,6 @@ class VariationalFairClustering(FairClusterer):
         self.random_state = random_state
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
-        warn_about_small_groups(groups, self.n_clusters)
         self.fairness_weight_ = self._weight(X, weights)
         penalty = Penalty.of(groups.codes, weights, self.fairness_weight_)
         objective = OBJECTIVES[self.objective](X, penalty, self.n_clusters, self.n_neighbors)
@@ -237,43 +228,23 @@ class VariationalFairClustering(FairClusterer):
             labels = np.arange(self.n_clusters, dtype=np.int32)
             energy = objective.energy(labels, objective.update(labels))
             return _Run(labels, [energy], converged=True)
-        if not isinstance(self.init, str):
-            return self._run(objective, self._check_init(X), random_state)
         runs = []
         for _ in range(self.n_init):
             centers, _ = kmeans_plusplus(
                 X, self.n_clusters, sample_weight=weights, random_state=random_state
             )
-            runs.append(self._run(objective, centers, random_state))
+            runs.append(self._run(objective, centers))
         return min(runs, key=lambda run: run.energies[-1])
 
-    def _check_init(self, X: np.ndarray) -> np.ndarray:
-        centers = check_array(self.init, dtype=np.float64, order="C", input_name="init")
-        expected = (self.n_clusters, X.shape[1])
-        if centers.shape != expected:
-            raise ValueError(
-                f"init has shape {centers.shape}, expected {expected}: one centre per cluster, "
-                "with the features of X."
-            )
-        return centers
-
-    def _run(
-        self, objective: "MeansObjective", centers: np.ndarray, random_state: np.random.RandomState
-    ) -> "_Run":
+    def _run(self, objective: "MeansObjective", centers: np.ndarray) -> "_Run":
         """Alternate bound updates and centre updates until the energy stops falling."""
         run = _Run(np.empty(0, dtype=np.int32), [])
         state = objective.start(centers)
-        n_reseeds = 0
         while len(run.energies) < self.max_iter and not run.converged:
             costs = objective.costs(state)
             labels = self._assign(objective, costs)
-            n_lost = self.n_clusters - len(np.unique(labels))
-            if n_lost and n_reseeds < MAX_RESEEDS:
-                n_reseeds += 1
-                state = objective.start(objective.kmeans_centers(random_state))
-                continue
+            labels, n_lost = fill_empty_clusters(objective.X, labels, self.n_clusters)
             if n_lost:
-                labels, _ = fill_empty_clusters(objective.X, labels, self.n_clusters)
                 self._polish(objective.penalty, costs, labels, order=np.arange(len(labels)))
             state = objective.update(labels)
             energy = objective.energy(labels, state)
@@ -311,9 +282,9 @@ class VariationalFairClustering(FairClusterer):
     def _warn_if_incomplete(self, run: "_Run") -> None:
         if run.n_lost:
             message = (
-                f"{run.n_lost} of n_clusters={self.n_clusters} clusters lost all rows, also "
-                f"after {MAX_RESEEDS} new starts: the largest clusters were split by their "
-                "farthest rows. Fewer clusters may suit these rows better."
+                f"{run.n_lost} of n_clusters={self.n_clusters} clusters lost all rows: the largest "
+                "clusters were split by their farthest rows. Fewer clusters may suit these rows "
+                "better."
             )
         elif not run.converged:
             message = (
@@ -443,12 +414,6 @@ class MeansObjective:
 
     def __init__(self, X: np.ndarray, penalty: Penalty, n_clusters: int, n_neighbors: int) -> None:
         self.X, self.penalty, self.n_clusters = X, penalty, n_clusters
-
-    def kmeans_centers(self, random_state: np.random.RandomState) -> np.ndarray:
-        """Centres of plain k-means, a start that does not lose clusters by itself."""
-        seed = random_state.randint(2**31 - 1)
-        kmeans = KMeans(self.n_clusters, n_init=1, random_state=seed)
-        return kmeans.fit(self.X, sample_weight=self.penalty.weights).cluster_centers_
 
     def start(self, centers: np.ndarray) -> np.ndarray:
         """State that belongs to given centres."""

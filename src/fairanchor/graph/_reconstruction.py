@@ -86,12 +86,7 @@ class ReconstructionGraph(BaseEstimator):
 class SoftLabels:
     """Weight of rows on the anchors of each cluster: costs are minus these.
 
-    Attributes
-    ----------
-    problem : AnchorGraphProblem
-    multipliers : ndarray of shape (n_clusters, n_groups)
-    allowed_cells : ndarray of shape (n_clusters, n_groups), bool
-        False where a group's target is zero: none of its rows uses these anchors.
+    A cell that is not allowed has a target of zero: no row of its group uses these anchors.
     """
 
     problem: AnchorGraphProblem
