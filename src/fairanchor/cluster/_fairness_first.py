@@ -304,10 +304,18 @@ def _relax_once(least_balance: float, rows: WeightedRows, labels: np.ndarray) ->
 def _improve_once(rows: WeightedRows, labels: np.ndarray) -> int:
     """One sweep of swaps inside the groups; changes the labels in place."""
     state = _state(rows, labels)
-    members = np.lexsort((labels, rows.codes))
-    cell_sizes = count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups).T
-    ends = np.cumsum(cell_sizes).reshape(cell_sizes.shape)
-    starts = np.column_stack([ends[:, :1] - cell_sizes[:, :1], ends])
+    distances = cdist(rows.X, state.centers)
+    cells = rows.codes * rows.n_clusters + labels
+    members = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[members], np.arange(rows.n_groups * rows.n_clusters + 1))
+    used = np.flatnonzero(np.diff(starts))
+    # What partners in a cell can contribute at best; the last column of reach is their weight.
+    gains = distances**2 - distances[np.arange(len(labels)), labels][:, None] ** 2
+    reach = np.column_stack([distances, np.ones(len(labels))])
+    bounds = []
+    for best, values, nothing in ((np.minimum, gains, np.inf), (np.maximum, reach, 0.0)):
+        weighted = (rows.weights[:, None] * values)[members]
+        bounds.append(np.full((len(starts) - 1, values.shape[1]), nothing))
+        bounds[-1][used] = best.reduceat(weighted, starts[used], axis=0)
     known = kernels.Rows(rows.X, rows.weights, rows.codes)
-    distances = cdist(rows.X, state.centers, "sqeuclidean")
-    return kernels.improvement_sweep(known, distances, members, starts, state)
+    return kernels.improvement_sweep(known, distances, members, starts, *bounds, state)
