@@ -366,7 +366,7 @@ BAD_INPUT = [
         GOOD,
         {"affinity": "rbf", "bandwidth": 1e-9},
         {},
-        "bandwidth, which is 1e-09",
+        "similar to no other row .* increase the bandwidth",
     ),
     (sparse.csr_array(GOOD), {"affinity": "knn"}, {}, "[Ss]parse data"),
 ]

@@ -203,6 +203,19 @@ def weigh_graph(graph: Any, weights: np.ndarray, *, equal_rows: bool) -> Any:
     return weighted + np.diag(loops)
 
 
+def degrees_of(graph: Any) -> np.ndarray:
+    """Sums of the rows of a graph; an isolated row is an error."""
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    n_isolated = np.count_nonzero(degrees == 0)
+    if n_isolated:
+        raise ValueError(
+            f"{n_isolated} of {len(degrees)} rows are similar to no other row (the first is row "
+            f"{np.argmin(degrees)}), and could meet any constraint alone. Leave them out, or "
+            "increase the bandwidth."
+        )
+    return degrees
+
+
 def scale_both_sides(graph: Any, factor: np.ndarray) -> Any:
     """Entry (i, j) times ``factor[i] * factor[j]``."""
     if not sparse.issparse(graph):

@@ -15,6 +15,7 @@ from fairanchor._utils._shared_state import (
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
+    degrees_of,
     heat_kernel_graph,
     scale_both_sides,
     weigh_graph,
@@ -311,18 +312,8 @@ def _build_problem(
     graphs: list, weights: np.ndarray, codes: np.ndarray
 ) -> tuple[OneStageProblem, Any]:
     """The problem for the sweeps, and the mean graph among weighted rows for the first labels."""
-    n_rows = len(weights)
     graphs = [weigh_graph(graph, weights, equal_rows=True) for graph in graphs]
-    views = []
-    for graph in graphs:
-        degrees = np.asarray(graph.sum(axis=1)).ravel()
-        if not degrees.any():
-            raise ValueError(
-                "Every affinity is zero: the bandwidth is too small for the distances between "
-                "neighbours. Increase it."
-            )
-        root = np.sqrt(np.divide(weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
-        views.append(scale_both_sides(graph, root))
+    views = [scale_both_sides(graph, np.sqrt(weights / degrees_of(graph))) for graph in graphs]
     shares = np.bincount(codes, weights=weights) / weights.sum()
     problem = OneStageProblem(views, kernels.Rows(weights, codes, shares))
     return problem, sum(graphs) / len(graphs)
@@ -331,15 +322,11 @@ def _build_problem(
 def _first_labels(
     weighted: Any, problem: OneStageProblem, n_clusters: int, n_init: int, rng: Any
 ) -> np.ndarray:
-    """k-means on the lowest eigenvectors, rows of length one; rows without an edge are zero."""
-    linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
-    graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
-    one_group = np.zeros(len(linked), dtype=np.int64)
-    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
-    n_vectors = min(n_clusters, len(linked))
+    """k-means on the lowest eigenvectors, rows of length one."""
+    one_group = np.zeros_like(problem.rows.codes)
+    laplacian = FairLaplacian(sparse.csr_array(weighted), one_group, problem.rows.weights)
     # A start only: accurate to what k-means can tell apart.
-    _, vectors, _, _ = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng)
+    _, vectors, _, _ = solve(laplacian, n_clusters, "auto", 1e-5, 200, rng)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    embedding = np.zeros((weighted.shape[0], n_vectors))
-    embedding[linked] = vectors / np.where(length > 0, length, 1.0)
+    embedding = vectors / np.where(length > 0, length, 1.0)
     return cluster_embedding(embedding, n_clusters, problem.rows.weights, n_init, rng, max_iter=50)

@@ -37,6 +37,7 @@ from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
     build_affinity,
     check_affinity,
+    degrees_of,
     scale_both_sides,
     weigh_graph,
 )
@@ -216,7 +217,6 @@ class FairSpectralClustering(FairClusterer):
         else:
             graph = build_affinity(X, self.affinity, self.n_neighbors, self.bandwidth, weights)
         graph = weigh_graph(graph, weights, equal_rows=not is_precomputed)
-        self._check_degrees(np.asarray(graph.sum(axis=1)).ravel())
         problem = FairLaplacian(graph, groups.codes, weights, normalized=self.normalized)
         n_vectors = min(self.n_clusters, problem.n_directions)
         if problem.components[0] - (problem.n_groups - 1) > n_vectors:
@@ -254,15 +254,6 @@ class FairSpectralClustering(FairClusterer):
         place = np.asarray(X[:, kept].argmax(axis=1)).ravel()
         place[kept] = np.arange(len(kept))
         return X[kept][:, kept], place
-
-    def _check_degrees(self, degrees: np.ndarray) -> None:
-        n_isolated = np.count_nonzero(degrees == 0)
-        if n_isolated:
-            raise ValueError(
-                f"{n_isolated} of {len(degrees)} rows are similar to no other row (the first is "
-                f"row {np.argmin(degrees)}), and could meet any constraint alone. Leave them out, "
-                f"or increase the bandwidth, which is {self.bandwidth!r}."
-            )
 
 
 def _without_noise(H: np.ndarray) -> np.ndarray:
@@ -315,7 +306,7 @@ class FairLaplacian:
     def __init__(
         self, graph: Any, group_codes: np.ndarray, weights: np.ndarray, *, normalized: bool = True
     ) -> None:
-        degrees = np.asarray(graph.sum(axis=1)).ravel()
+        degrees = degrees_of(graph)
         self.metric = degrees if normalized else weights
         root = np.sqrt(self.metric)
         self.similarity = scale_both_sides(graph, 1.0 / root)
