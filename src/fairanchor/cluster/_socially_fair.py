@@ -1,6 +1,5 @@
 """Socially fair k-means: the group that is worst off is as well off as possible."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -8,11 +7,13 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+    with_one_blas_thread,
+)
 from fairanchor._utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -207,12 +208,10 @@ default="k-means++"
         start = self._best_start(training)
         best = self._follow(training.distinct, start, self.max_iter)
         if not best.converged:
-            warnings.warn(
+            warn_unconverged(
                 f"SociallyFairKMeans did not converge in max_iter={self.max_iter} iterations: the "
                 f"last one lowered the largest cost by more than tol={self.tol} of it. Increase "
-                "max_iter.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                "max_iter."
             )
         self._store(training, best)
         return self

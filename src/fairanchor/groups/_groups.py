@@ -67,6 +67,12 @@ class Groups:
         """Reorder the last axis from canonical codes to the order of ``public_names``."""
         return np.ascontiguousarray(table[..., self.public_order])
 
+    def take(self, rows: np.ndarray) -> "Groups":
+        """Groups of some of the rows."""
+        codes = np.argsort(self.public_order)[self.codes[rows]]
+        present, codes = np.unique(codes, return_inverse=True)
+        return _canonical(codes, self.public_names[present].tolist())
+
     def from_public(self, table: np.ndarray) -> np.ndarray:
         """Reorder the last axis from the order of ``public_names`` to canonical codes."""
         canonical = np.empty_like(table)
