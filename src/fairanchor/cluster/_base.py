@@ -203,13 +203,11 @@ def check_rows(
 
     With ``sparse`` they may be sparse, and are then a CSR array.
     """
-    if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
-    if kind_of(X) == "files":
+    if kind_of(X) in ("files", "stream"):
         raise TypeError(
             f"X is a {type(X).__name__}, expected rows in memory: {type(estimator).__name__} needs "
-            "all of them at once. AnchorFairClustering().fit takes datasets, with the name of a "
-            "column as sensitive_features."
+            "all of them at once. Call .collect() on a lazy frame; FairKMeans().fit and "
+            "AnchorFairClustering().fit take datasets and streams as they are."
         )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     dtype = [np.float64, np.float32] if keep_float32 else np.float64

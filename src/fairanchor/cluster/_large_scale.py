@@ -6,7 +6,7 @@ price per cluster and group, so the fitted model labels new rows and fits in a s
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ class TrainingRows:
     attributes: Attributes | None = None
     length: float = 1.0
     unit: float = 1.0
-    columns: list | None = field(default=None)
+    columns: list | None = None
     sampler: Sampler = Sampler()
 
     @property

@@ -129,14 +129,10 @@ class Attributes:
     def codes_of(self, name: Any) -> list[int] | None:
         """Group in each attribute of a combination, seen or not; None if one is unknown."""
         values = name if isinstance(name, tuple) and len(self.names) > 1 else (name,)
-        if len(values) != len(self.names):
+        known = [names.tolist() for names in self.names]
+        if len(values) != len(known) or any(v not in k for v, k in zip(values, known, strict=True)):
             return None
-        codes = []
-        for value, names in zip(values, map(np.ndarray.tolist, self.names), strict=True):
-            if value not in names:
-                return None
-            codes.append(names.index(value))
-        return codes
+        return [names.index(value) for value, names in zip(values, known, strict=True)]
 
 
 def check_groups(

@@ -17,9 +17,8 @@ from distributed import KilledWorker, Lock, WorkerPlugin, get_client
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
-from fairanchor.rows._columns import check_groups_known, plain
 from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, merge_surveys
-from fairanchor.rows._row_files import RowFiles
+from fairanchor.rows._row_files import RowFiles, check_groups_known, plain
 from fairanchor.rows._tables import check_finite
 
 # For the first worker of a cluster.
@@ -322,15 +321,13 @@ def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
         return [dask.delayed(_as_frame)(block) for block in blocks], 0
     groups = sensitive_features
     if not isinstance(groups, da.Array):
-        groups = np.asarray(groups)
+        groups = da.from_array(np.asarray(groups), chunks=-1)
     if groups.ndim not in (1, 2) or groups.shape[0] != X.shape[0] or 0 in groups.shape[1:]:
         raise ValueError(
             f"sensitive_features has shape {groups.shape}, expected ({X.shape[0]},) or "
             f"({X.shape[0]}, n_columns), since X has {X.shape[0]} rows: every row needs exactly "
             "one group."
         )
-    if not isinstance(groups, da.Array):
-        groups = da.from_array(groups, chunks=(X.chunks[0], *groups.shape[1:]))
     groups = groups[:, None] if groups.ndim == 1 else groups
     parts = groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
     pairs = zip(blocks, parts, strict=True)

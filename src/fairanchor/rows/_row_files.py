@@ -16,17 +16,11 @@ import pyarrow.types as types
 from pyarrow.fs import FileType
 
 from fairanchor._utils._cached import cached_property
-from fairanchor.rows._columns import (
-    MISSING_ADVICE,
-    check_groups_known,
-    kind_of_names,
-    numbers_of,
-    plain,
-)
 from fairanchor.rows._label_files import names_of_files, paths_below
 from fairanchor.rows._raw_rows import RawRows
 from fairanchor.rows._tables import check_finite
 
+MISSING_ADVICE = "missing_groups='own_group'"
 KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 # Types whose numbers float32 holds.
 SHORT = {
@@ -410,3 +404,58 @@ def _read_ipc(
     file = pa.ipc.open_file(source, options=options)
     for piece in pieces:
         yield file.get_batch(piece).select(columns)
+
+
+# Columns.
+
+
+def kind_of_names(type_: pa.DataType) -> str:
+    """What types of a sensitive column have to share, for equal groups to have equal names."""
+    if types.is_dictionary(type_):
+        type_ = type_.value_type
+    if types.is_integer(type_) and not types.is_uint64(type_):
+        return "integer"
+    if types.is_floating(type_):
+        return "number"
+    return "text" if types.is_string(type_) or types.is_large_string(type_) else str(type_)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A column as a dictionary whose values have a width that all files share."""
+    if types.is_null(column.type):
+        return column
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    wide = {"integer": pa.int64(), "number": pa.float64(), "text": pa.large_string()}
+    values, indices = column.dictionary, column.indices
+    values = values.cast(wide.get(kind_of_names(values.type), values.type))
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values)
+
+
+def check_groups_known(
+    column: pa.Array, name: Any, where: str, row: int, advice: str = MISSING_ADVICE
+) -> None:
+    """Raise an error for rows without a group; ``row`` is the number of the first one."""
+    if types.is_dictionary(column.type):
+        if not column.null_count and not _is_missing(column.dictionary).any():
+            return
+        column = column.dictionary_decode()
+    is_missing = _is_missing(column)
+    if is_missing.any():
+        raise ValueError(
+            f"{where} has {np.count_nonzero(is_missing)} or more missing values in column "
+            f"{name!r} of sensitive_features, the first in row {row + int(np.argmax(is_missing))}: "
+            f"a row without a group cannot be counted for one. Use {advice} to treat them as a "
+            "separate group, or leave these rows out."
+        )
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers as an array; missing values are NaN."""
+    if column.null_count and types.is_boolean(column.type):
+        column = column.cast(pa.float32())
+    return column.to_numpy(zero_copy_only=False)
