@@ -135,7 +135,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _fit_weighted(self, X: Any, groups: Groups, weights: np.ndarray | None) -> np.ndarray:
         """Fit rows that all have a weight."""
-        warn_about_small_groups(groups, self.n_clusters)
+        warn_about_small_groups(groups, self.n_clusters, self._attributes_of(groups))
         known = np.ones(X.shape[0]) if weights is None else weights
         # One thread: the last bits of sums depend on their number. Every cluster gets a row in the
         # end, so that k-means may find fewer.
@@ -144,6 +144,10 @@ class FairClusterer(ClusterMixin, BaseEstimator):
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+    def _attributes_of(self, groups: Groups) -> Attributes | None:
+        """The sensitive columns, if each is an attribute by itself."""
+        return None
 
     def _split_off(self, X: Any, kept: np.ndarray) -> tuple[Any, np.ndarray]:
         """The rows ``kept``, and for every row the place of the nearest of them."""
