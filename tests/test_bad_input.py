@@ -258,12 +258,27 @@ MUST_RAISE = {
         ValueError,
         "exceed double precision",
     ),
-    "negative alpha": ({}, {"graph": ReconstructionGraph(alpha=-1.0)}, ValueError, "alpha=-1.0"),
-    "unknown solver": ({}, {"graph": ReconstructionGraph(solver="x")}, ValueError, "solver='x'"),
-    "zero tol": ({}, {"graph": ReconstructionGraph(tol=0)}, ValueError, "tol=0"),
-    "no sweep": ({}, {"graph": ReconstructionGraph(max_iter=0)}, ValueError, "max_iter=0"),
-    "no neighbour": ({}, {"graph": LocalGraph(n_neighbors=0)}, ValueError, "n_neighbors=0"),
-    "unknown quotas": ({}, {"anchors": FDAS(quotas="x")}, ValueError, "quotas='x'"),
+    "negative alpha": (
+        {},
+        {"graph": ReconstructionGraph(alpha=-1.0)},
+        ValueError,
+        "alpha.* Got -1.0",
+    ),
+    "unknown solver": (
+        {},
+        {"graph": ReconstructionGraph(solver="x")},
+        ValueError,
+        "solver.* Got 'x'",
+    ),
+    "zero tol": ({}, {"graph": ReconstructionGraph(tol=0)}, ValueError, "tol.* Got 0"),
+    "no sweep": ({}, {"graph": ReconstructionGraph(max_iter=0)}, ValueError, "max_iter.* Got 0"),
+    "no neighbour": (
+        {},
+        {"graph": LocalGraph(n_neighbors=0)},
+        ValueError,
+        "n_neighbors.* Got 0",
+    ),
+    "unknown quotas": ({}, {"anchors": FDAS(quotas="x")}, ValueError, "quotas.* Got 'x'"),
     "unknown name": ({}, {"clusterer": "kmeans++"}, ValueError, "'clusterer' parameter"),
 }
 

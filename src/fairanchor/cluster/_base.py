@@ -73,7 +73,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
+            Rows to cluster. The largest absolute value is between 1e-50 and 1e50, or all are zero.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
@@ -90,21 +90,22 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         """
         X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
         if weights is None or weights.all():
-            self._fit_and_store(X, groups, weights)
-            return self
-        kept = np.flatnonzero(weights)
-        if len(kept) < self.n_clusters:
-            raise ValueError(
-                f"sample_weight is positive for {len(kept)} rows, fewer than n_clusters="
-                f"{self.n_clusters}: a row of weight zero takes no part, so some cluster would be "
-                "empty."
-            )
-        rows, place = self._split_off(X, kept)
-        self._fit_and_store(rows, groups.take(kept), weights[kept])
-        for name in ("labels_", *self._of_rows):
-            setattr(self, name, getattr(self, name)[place])
-        for name in self._row_numbers:
-            setattr(self, name, kept[getattr(self, name)])
+            labels = self._fit_weighted(X, groups, weights)
+        else:
+            kept = np.flatnonzero(weights)
+            if len(kept) < self.n_clusters:
+                raise ValueError(
+                    f"sample_weight is positive for {len(kept)} rows, fewer than n_clusters="
+                    f"{self.n_clusters}: a row of weight zero takes no part, so some cluster would "
+                    "be empty."
+                )
+            rows, place = self._split_off(X, kept)
+            labels = self._fit_weighted(rows, groups.take(kept), weights[kept])[place]
+            for name in self._of_rows:
+                setattr(self, name, getattr(self, name)[place])
+            for name in self._row_numbers:
+                setattr(self, name, kept[getattr(self, name)])
+        self._store_labels(labels, groups, weights)
         return self
 
     def fit_predict(
@@ -133,18 +134,21 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     def _fitted_labels(self) -> np.ndarray:
         return self.labels_
 
-    def _fit_and_store(self, X: Any, groups: Groups, weights: np.ndarray | None) -> None:
+    def _fit_weighted(self, X: Any, groups: Groups, weights: np.ndarray | None) -> np.ndarray:
         """Fit rows that all have a weight."""
-        warn_about_small_groups(groups, self.n_clusters)
+        warn_about_small_groups(groups, self.n_clusters, self._attributes_of(groups))
         known = np.ones(X.shape[0]) if weights is None else weights
         # One thread: the last bits of sums depend on their number. Every cluster gets a row in the
         # end, so that k-means may find fewer.
         with one_thread(), equal_centers_allowed():
-            labels = self._fit(X, groups, known)
-        self._store_labels(labels, groups, weights)
+            return self._fit(X, groups, known)
 
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+    def _attributes_of(self, groups: Groups) -> Attributes | None:
+        """The sensitive columns, if each is an attribute by itself."""
+        return None
 
     def _split_off(self, X: Any, kept: np.ndarray) -> tuple[Any, np.ndarray]:
         """The rows ``kept``, and for every row the place of the nearest of them."""

@@ -171,8 +171,11 @@ class BoundedFairAssignment(FairClusterer):
         self._columns = Attributes.of(sensitive_features, groups).columns
         return X, groups, weights
 
+    def _attributes_of(self, groups: Groups) -> Attributes:
+        return Attributes.of_names(self._columns, groups.names)
+
     def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
-        attributes = Attributes.of_names(self._columns, groups.names)
+        attributes = self._attributes_of(groups)
         sizes = np.bincount(groups.codes, weights)
         rule = BoundRule(tuple(self._bounds(attributes, sizes)), attributes.joint)
         self.cluster_centers_ = self._find_centers(X, weights)

@@ -224,7 +224,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
                 "membership and get a single row each, and hence one group. Fewer clusters, more "
                 "epochs (max_iter) or another random_state may suit these rows better."
             )
-        self.dual_variables_ = groups.to_public(assignment.dual_variables)
+        self._prices = dict(zip(groups.names, assignment.dual_variables.T, strict=True))
         self.worst_violation_ = assignment.worst_violation
         self.n_iter_ = self.max_iter
         self._n_features_out = self.code_size
@@ -253,6 +253,12 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         return fair_assign(
             -log_y, sensitive_features=rows.codes, fairness=fairness, sample_weight=rows.weights
         )
+
+    def _store_labels(self, labels: np.ndarray, groups: Groups, *arguments: Any) -> None:
+        super()._store_labels(labels, groups, *arguments)
+        free = np.zeros(self.n_clusters)  # of a group without weight
+        prices = [self._prices.get(name, free) for name in groups.public_names]
+        self.dual_variables_ = np.column_stack(prices)
 
     def _epochs(self) -> Iterator[int]:
         """Numbers of the epochs, with a progress bar if it is wanted."""

@@ -204,7 +204,12 @@ class FairletClustering(FairClusterer):
         n_split = int(np.count_nonzero(groups.sizes >= self.n_clusters))
         sizes = [int(size) for size in groups.sizes[:n_split]]
         least, most = _ratio(self.max_ratio, sizes, groups.names)
-        pair_up = partial(self._pairs, X, groups.codes, self._boxes(X, random_state))
+        boxes = None
+        if self.method == "tree":
+            tree = kernels.build_tree(_cells(X, random_state))
+            # In post-order: children end no later than their parents.
+            boxes = tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
+        pair_up = partial(self._pairs, X, groups.codes, boxes)
         # Rows of one group, rows of another and units of each pair.
         pairs = np.zeros((3, 0), dtype=np.int64)
         if n_split == 2:
@@ -238,14 +243,6 @@ class FairletClustering(FairClusterer):
         by_sum = self.objective == "kmedian"
         cost = float(pairs[2] @ lengths if by_sum else lengths.max(initial=0.0))
         return fairlets, cost / least
-
-    def _boxes(self, X: np.ndarray, random_state: np.random.RandomState) -> tuple | None:
-        """Tree of boxes in which rows are paired, and its nodes in post-order."""
-        if self.method == "flow":
-            return None
-        tree = kernels.build_tree(_cells(X, random_state))
-        # Children end no later than their parents.
-        return tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
 
     def _pairs(
         self,
@@ -509,19 +506,18 @@ def find_centers(
     ``model`` has the parameters ``n_clusters``, ``objective``, ``n_init`` and ``max_iter``.
     """
     if model.objective == "kcenter":
-        return _farthest_first(model, points, weights, random_state), 1
+        return _farthest_first(model, points, random_state), 1
     return _medoids(model, points, weights, random_state)
 
 
 def _farthest_first(
-    model: Any, points: np.ndarray, weights: np.ndarray, random_state: np.random.RandomState
+    model: Any, points: np.ndarray, random_state: np.random.RandomState
 ) -> np.ndarray:
     """Gonzalez: the farthest point becomes the next centre; the best of several starts."""
     best_radius, best = np.inf, np.empty(0, dtype=np.int64)
-    for start in random_state.permutation(np.flatnonzero(weights > 0))[: model.n_init]:
+    for start in random_state.permutation(len(points))[: model.n_init]:
         centers = [start]
         distance = cdist(points, points[[start]])[:, 0]
-        distance[weights == 0] = 0.0
         while len(centers) < model.n_clusters:
             # Copies of centres have distance 0; the next free point keeps centres distinct.
             distance[centers] = -1.0
@@ -599,17 +595,15 @@ def _seed_medoids(
     distance: np.ndarray, weights: np.ndarray, n_clusters: int, random_state: np.random.RandomState
 ) -> np.ndarray:
     """k-means++ for sums of distances: a point is drawn with its share of the cost."""
-    medoids = np.empty(n_clusters, dtype=np.int64)
+    medoids: list[int] = []
     share = weights.copy()
     nearest = np.full(len(weights), np.inf)
-    for m in range(n_clusters):
-        share[medoids[:m]] = 0.0
-        total = np.cumsum(share)
-        if total[-1] > 0:
-            draw = random_state.uniform() * total[-1]
-            medoids[m] = min(np.searchsorted(total, draw, side="right"), len(weights) - 1)
+    while len(medoids) < n_clusters:
+        share[medoids] = 0.0
+        if share.any():
+            medoids.append(random_state.choice(len(share), p=share / share.sum()))
         else:
-            medoids[m] = np.setdiff1d(np.arange(len(weights)), medoids[:m])[0]
-        nearest = np.minimum(nearest, distance[medoids[m]])
+            medoids.append(np.setdiff1d(np.arange(len(share)), medoids)[0])
+        nearest = np.minimum(nearest, distance[medoids[-1]])
         share = weights * nearest
-    return medoids
+    return np.array(medoids)

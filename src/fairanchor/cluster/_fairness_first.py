@@ -253,7 +253,7 @@ def _refine(rows: WeightedRows, labels: np.ndarray, max_iter: int) -> tuple[np.n
         dealt, n_filled = fill_empty_clusters(rows.X, dealt, rows.n_clusters)
         cost = rows.cost(dealt)
         if lowest < np.inf and (n_filled or not cost < lowest * (1 - 1e-12)):
-            return labels, n_steps
+            return labels, n_steps + 1
         labels, lowest = dealt, cost
     return labels, max_iter
 
