@@ -189,7 +189,7 @@ def clusters_path(
         plain = path.records[-1]["cost"]
         record = path.records[0]
         ratio = record["cost"] / plain if plain > 0 else 1.0
-        silhouette = _silhouette(X, path.models[0].labels_)
+        silhouette = _silhouette(X, path.models[0])
         records.append(
             record | {"plain_cost": plain, "cost_ratio": ratio, "silhouette": silhouette}
         )
@@ -355,12 +355,13 @@ def check_path(path: Any, source: str) -> None:
         raise ValueError(f"path is one of {actual}, expected one of {source}.")
 
 
-def _silhouette(X: Table, labels: np.ndarray) -> float:
+def _silhouette(X: Table, model: FairKMeans) -> float:
     """Mean silhouette of a sample of the rows; NaN if it has fewer than two clusters."""
-    chosen = spread_sample(len(labels), SILHOUETTE_ROWS)
-    X, labels = np.asarray(X, dtype=np.float64)[chosen], labels[chosen]
-    n_clusters = len(np.unique(labels))
-    return float(silhouette_score(X, labels)) if 1 < n_clusters < len(X) else float("nan")
+    chosen = spread_sample(len(model.labels_), SILHOUETTE_ROWS)
+    X, labels = np.asarray(X, dtype=np.float64)[chosen], model.labels_[chosen]
+    if not 1 < len(np.unique(labels)) < len(X):
+        return float("nan")
+    return float(silhouette_score(X, labels, metric=model.metric))
 
 
 def _record(model: FairKMeans) -> dict[str, Any]:

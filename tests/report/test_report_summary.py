@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 from fairanchor import AnchorFairClustering, FairKMeans, FairnessTargets
 from fairanchor.datasets import make_zafar
@@ -87,6 +88,8 @@ def test_rows_other_than_those_of_the_fit_are_refused():
         summarise_run(model, data.data, sensitive_features=np.full(300, "x"))
     with pytest.raises(ValueError, match="'no', expected 'fit', None or labels"):
         summarise_run(model, data.data, sensitive_features=groups, plain_labels="no")
+    with pytest.raises(TypeError, match="Sparse data was passed for X"):
+        summarise_run(model, csr_array(data.data), sensitive_features=groups)
     with pytest.raises(ValueError, match="FairKMeans has no labels_"):
         summarise_run(FairKMeans(2), data.data, sensitive_features=groups)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from fairanchor._utils._records import RecordTable
 from fairanchor._utils._sklearn_compat import check_weights
@@ -52,11 +53,11 @@ def cost_by_group(
 ) -> GroupCosts:
     """What fairness costs each group: who pays.
 
-    The cost of a row is its squared distance to the mean of its cluster. It is compared with the
-    same estimator without a constraint on groups (``tolerance=1``, same seed; bounds on the sizes
-    of clusters stay), whose clusters are matched with the fair ones by the assignment that keeps
-    most rows. Clusterers without a parameter ``tolerance`` are compared with
-    ``FairKMeans(tolerance=1)``. The cost is that of one more fit.
+    The cost of a row (of unit length with ``metric="cosine"``) is its squared distance to the mean
+    of its cluster. It is compared with the same estimator without a constraint on groups
+    (``tolerance=1``, same seed; bounds on the sizes of clusters stay), whose clusters are matched
+    with the fair ones by the assignment that keeps most rows. Clusterers without a parameter
+    ``tolerance`` are compared with ``FairKMeans(tolerance=1)``. The cost is that of one more fit.
 
     Parameters
     ----------
@@ -106,7 +107,8 @@ def cost_by_group(
         described = f"{type(plain).__name__} with tolerance 1: no constraint on groups"
     plain_labels = match_labels(labels, np.unique(plain_labels, return_inverse=True)[1])
     weights = np.ones(len(X)) if weights is None else weights
-    pairs = [_costs(X, clusters, weights) for clusters in (plain_labels, labels)]
+    rows = measured_rows(estimator, X)
+    pairs = [_costs(rows, clusters, weights) for clusters in (plain_labels, labels)]
     members = [codes == r for r in range(len(names))] + [np.ones(len(X), dtype=bool)]
     records = [
         _record(name, rows, weights, plain_labels != labels, *pairs)
@@ -114,6 +116,11 @@ def cost_by_group(
         if weights[rows].sum() > 0
     ]
     return GroupCosts(records, described, plain_labels)
+
+
+def measured_rows(estimator: Any, X: np.ndarray) -> np.ndarray:
+    """The rows whose distances the estimator measures: of unit length for cosine distances."""
+    return normalize(X) if getattr(estimator, "_has_unit_rows", False) else X
 
 
 def unconstrained(estimator: Any) -> Any:

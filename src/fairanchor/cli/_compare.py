@@ -214,9 +214,7 @@ def _draw(records: list[dict[str, Any]], ax: Any) -> None:
     """Cost against balance of each method, plain k-means first: its cost counts as 1."""
     ordered = sorted(records, key=lambda record: record["method"] != PLAIN)
     results = [{"name": record["method"], **record} for record in ordered]
-    # If all rows are their own centres, costs are 0, and no cost is relative to that.
-    reference = None if results[0]["cost"] > 0 else 1.0
-    plot_comparison(results, bound=records[0]["balance_bound"], reference=reference, ax=ax)
+    plot_comparison(results, bound=records[0]["balance_bound"], ax=ax)
 
 
 # The path of tolerances.

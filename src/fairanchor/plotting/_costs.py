@@ -36,10 +36,11 @@ def plot_comparison(
     results: Sequence[Mapping[str, Any]],
     *,
     bound: float | None = None,
-    reference: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Plot the cost of several methods against their balance, with times in the legend.
+
+    The cost of the first method counts as 1.
 
     Parameters
     ----------
@@ -48,8 +49,6 @@ def plot_comparison(
         ``seconds``; other keys are ignored.
     bound : float, default=None
         Largest balance that any clustering of the rows can have.
-    reference : float, default=None
-        Cost that counts as 1; by default that of the first method.
     ax : matplotlib Axes, default=None
         Axes to draw into; by default new ones.
 
@@ -77,7 +76,7 @@ def plot_comparison(
         raise ValueError(
             f"results has the costs {costs} and balances {balances}, expected finite numbers."
         )
-    costs = _relative(costs, costs[0] if reference is None else reference)
+    costs = _relative(costs, costs[0])
     ax = axes_or_new(ax, width=7.2)
     handles, names = [], []
     for i, result in enumerate(results):
@@ -101,7 +100,7 @@ def plot_comparison(
     legend_above(ax, handles, names)
     _set_limits(ax, balances if bound is None else [*balances, bound], costs)
     ax.set_xlabel("balance of the worst cluster")
-    ax.set_ylabel(f"cost, {plot_name(results[0]['name'])} = 1" if reference is None else "cost")
+    ax.set_ylabel(f"cost, {plot_name(results[0]['name'])} = 1")
     return tidy(ax, grid="both")
 
 

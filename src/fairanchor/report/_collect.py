@@ -157,7 +157,6 @@ class RunSummary:
                 f"have {counted[cell]:g} there: they describe different clusterings."
             )
         if self.features is not None:
-            self.features = check_array(self.features, dtype=np.float64, input_name="features")
             self.feature_names = feature_names_of(self.features, self.feature_names)
         if self.fingerprints is None:
             arrays = {"labels": self.labels, "groups": self.group_codes, "features": self.features}
@@ -246,7 +245,7 @@ def summarise_run(
         provides the stability of the clusters.
     """
     names = feature_names_of(X, feature_names)
-    X = np.asarray(X, dtype=np.float64)
+    X = check_array(X, dtype=np.float64, input_name="X")
     n_rows = check_rows_of_fit(estimator, len(X))
     if isinstance(plain_labels, str) and plain_labels != "fit":
         raise ValueError(f"plain_labels={plain_labels!r}, expected 'fit', None or labels.")

@@ -48,34 +48,27 @@ def judge(run: RunSummary) -> Verdict:
             sentence = "All rows are of one group, so there is no share that clusters could mirror."
             return Verdict("Nothing to compare", "neutral", sentence, [])
         sentence = f"Clusters have {count_text(sizes.min())} to {count_text(sizes.max())} rows."
-    details = _left_out(run)
+    details, answer, level = _left_out(run), "Not converged", "poor"
+    if run.converged:
+        answer, level = _answer(run) if run.checks is None else _answer_to_constraint(run)
+    if run.n_rows_left_out and level in ("good", "fair"):
+        left_out = counted(run.n_rows_left_out, "row")
+        answer, level = f"Not for all rows: {left_out} left out. For the others: {answer}", "fair"
+    sentence = sentence or shares_sentence(run)
     if run.checks is None:
-        answer, level = _answer(run)
-        details += _details(run)
-        return Verdict(*_of_some(run, answer, level), shares_sentence(run), details)
-    answer, level = _answer_to_constraint(run)
-    details.append(describe_violation(run.checks, run.cluster_names))
+        return Verdict(answer, level, sentence, details + _details(run))
     return Verdict(
-        *_of_some(run, answer, level),
-        sentence or shares_sentence(run),
-        details,
+        answer,
+        level,
+        sentence,
+        [*details, describe_violation(run.checks, run.cluster_names)],
         "Are the clusters within the required bounds?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
         "do not always allow more. No measure shows whether the bounds themselves are fair.",
     )
 
 
-def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
-    """Rows without a cluster turn a yes into a statement about the others."""
-    if not run.n_rows_left_out or level not in ("good", "fair"):
-        return answer, level
-    left_out = counted(run.n_rows_left_out, "row")
-    return f"Not for all rows: {left_out} left out. For the others: {answer}", "fair"
-
-
 def _answer(run: RunSummary) -> tuple[str, str]:
-    if not run.converged:
-        return "Not converged", "poor"
     balance, whole_rows = run.relative_balance, _is_exact(run)
     if balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")
@@ -93,8 +86,6 @@ def _is_exact(run: RunSummary) -> bool:
 
 
 def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
-    if not run.converged:
-        return "Not converged", "poor"
     worst = max(check.worst for check in run.checks or ())
     if worst == 0.0:
         return "Yes", "good"
