@@ -12,13 +12,15 @@ and the cells are counted from these files and the input's.
 
 The *reference pass* reads the same columns, forms one block of float32 per row group, multiplies it
 by the centres and takes the argmin, in two threads: the median of three after a warm-up. A pass of
-the fit is compared with it. The smallest table is also fitted in memory and on a local Dask cluster
-of two workers: all engines must give the same labels. `FairKMeans` is bounded to ``--max-passes``,
-and fitted to the smallest table without that bound for comparison.
+the fit is compared with it. The smallest table is also fitted in memory and on local Dask clusters
+of ``--workers`` workers with one thread each: all engines must give the same labels. Of these fits
+the passes are measured at the driver: seconds, and bytes of what workers send. `FairKMeans` is
+bounded to ``--max-passes``, and fitted to the smallest table without that bound for comparison.
 """
 
 import hashlib
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -55,7 +57,7 @@ ESTIMATORS = ("FairKMeans", "AnchorFairClustering")
 SIZES, QUICK_SIZES = (10_000_000, 100_000_000, 1_000_000_000), (20_000, 80_000)
 FILE_ROWS, GROUP_ROWS = 10_000_000, 1_000_000
 QUICK_FILE_ROWS, QUICK_GROUP_ROWS, QUICK_CHUNK_ROWS = 10_000, 5_000, 8_192
-N_CLUSTERS, N_FEATURES, N_THREADS, N_WORKERS = 5, 6, 2, 2
+N_CLUSTERS, N_FEATURES, N_THREADS, WORKERS = 5, 6, 2, (1, 2, 4)
 # Shares of the groups in each blob: they differ, so that fairness costs something.
 GROUPS = ("a", "b", "c")
 SHARES = np.array([[6, 3, 1], [5, 3, 2], [4, 4, 2], [5, 2, 3], [6, 2, 2]]) / 10
@@ -71,6 +73,7 @@ def main(arguments=None):
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rows, increasing")
     parser.add_argument("--estimator", choices=ESTIMATORS, nargs="+", default=["FairKMeans"])
     parser.add_argument("--max-passes", type=int, default=MOST_PASSES, help="of FairKMeans")
+    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS, help="Dask clusters")
     options = parsed(parser, arguments)
     options.sizes = tuple(options.sizes or (QUICK_SIZES if options.quick else SIZES))
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="streaming-") as folder:
@@ -95,9 +98,12 @@ def measure_all(options, folder):
             report(streamed[:1])
         smallest = files[: -(-options.sizes[0] // file_rows)]
         others = []
-        for engine, measure in (("memory", in_memory), ("dask", on_dask)):
-            progress(f"{estimator}, {options.sizes[0]:,} rows, {engine}")
-            call = (measure, estimator, parameters, smallest, chunk_rows)
+        progress(f"{estimator}, {options.sizes[0]:,} rows, memory")
+        call = (in_memory, estimator, parameters, smallest, chunk_rows)
+        others.append(in_new_process(*call, limit=SECONDS))
+        for n_workers in options.workers:
+            progress(f"{estimator}, {options.sizes[0]:,} rows, Dask, {n_workers} workers")
+            call = (on_dask, estimator, parameters, smallest, chunk_rows, n_workers)
             others.append(in_new_process(*call, limit=SECONDS))
         if bounded:
             progress(f"{estimator}, {options.sizes[0]:,} rows, any number of passes")
@@ -323,16 +329,34 @@ def read_all(files):
     return X, table.column("group")
 
 
-def on_dask(estimator, parameters, files, chunk_rows):
+def on_dask(estimator, parameters, files, chunk_rows, n_workers):
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": N_WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"}
+    from fairanchor.rows._dask import DaskRows
+
+    passes, run = [], DaskRows._run
+
+    def measured(rows, title, calls):
+        started, n_bytes = time.perf_counter(), 0
+        for result in run(rows, title, calls):
+            n_bytes += len(pickle.dumps(result))
+            yield result
+        passes.append((title, time.perf_counter() - started, n_bytes))
+
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         warm(estimator, parameters, chunk_rows)
         client.run(warm, estimator, parameters, chunk_rows)
+        DaskRows._run = measured
         table = FileTable(ds.dataset(files), client=client)
         seconds, model = timed(fitted, estimator, parameters, table, sensitive_features="group")
-        return record_of("dask", model, seconds) | {"labels": digest(model.iter_labels())}
+        waiting = sum(own for _, own, _ in passes)
+        return record_of(f"dask {n_workers}", model, seconds) | {
+            "passes": list(passes),
+            "driver_seconds": seconds - waiting,
+            "load": os.getloadavg()[1],
+            "labels": digest(model.iter_labels()),
+        }
 
 
 def report(records):
