@@ -364,7 +364,6 @@ def _cluster(options: Options) -> Iterator[Any]:
 def _learn_files(directory: str, options: Options, client: Any) -> Any:
     """The table in a directory's files, as `RowFiles` with its preprocessing."""
     from fairanchor.rows._chunks import CHUNK_ROWS, read_ahead
-    from fairanchor.rows._dask import check_versions, result_of
     from fairanchor.rows._row_files import RowFiles
     from fairanchor.tables._preprocessing import Preprocessing
     from fairanchor.tables._read import open_table
@@ -381,6 +380,8 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
     ]
     statistics: Iterable[Any]
     if client is not None:
+        from fairanchor.rows._dask import check_versions, result_of
+
         check_versions(client)
         futures = [
             client.submit(statistics_of_span, impute, *files.around(*span), pure=False)
