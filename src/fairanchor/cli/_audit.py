@@ -421,7 +421,7 @@ def _lines(summary: dict[str, Any], report: Any) -> list[str]:
     if report.unassigned is not None:
         counts, clusters = np.vstack([counts, report.unassigned]), [*clusters, "no cluster"]
     stated = ", ".join(
-        f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
+        f"{line['relative_balance']:.4f} with {line['n_errors']:,} of them"
         for line in summary["worst_relative_balance"]
     )
     number, cell = summary["breakdown_errors"], summary["worst_cell"]
@@ -436,10 +436,10 @@ def _lines(summary: dict[str, Any], report: Any) -> list[str]:
         f"{cell['share_of_all']:.2%} of all",
         f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
         f"highest), smallest p-value {summary['p_value']:.3g}",
-        f"wrong records: relative balance at least {stated}; fewest that can push it below 0.8: "
-        + ("none" if number is None else f"{number:,}"),
+        f"wrong group records, at worst: relative balance {stated}; fewest that can push it below "
+        f"0.8: {'none' if number is None else f'{number:,}'}",
         *_selection_lines(report),
-        *(f"note: {remark}" for remark in summary["remarks"]),
+        *(f"Note: {remark}" for remark in summary["remarks"]),
     ]
     if report.checks is not None:
         lines += ["", report.constraint, *common.attribute_lines(summary.get("attributes"))]

@@ -102,6 +102,7 @@ def shared(*names: str) -> Callable[[Any], Any]:
 
 def load_for_fit(run: Any, source: str, options: Options) -> Any:
     """Rows and groups of a table, by the options of `fit` and `compare`; reports what was read."""
+    from fairanchor.audit._remarks import group_remarks
     from fairanchor.tables._load import load
     from fairanchor.tables._read import open_table
     from fairanchor.tables._roles import MissingPolicy, choose_columns
@@ -123,6 +124,8 @@ def load_for_fit(run: Any, source: str, options: Options) -> Any:
         f"Features: {loaded.preprocessing.describe()}.",
     )
     run.say_dropped(loaded.n_dropped)
+    if groups is not None:
+        run.say(*(f"Note: {remark}" for remark in group_remarks(groups.names, groups.sizes)))
     return loaded
 
 
@@ -176,7 +179,13 @@ def check_directory(directory: str, options: Options) -> None:
     given += ["--attributes separate"] if options.get("attributes") == "separate" else []
     given += ["--missing drop-rows"] if "drop-rows" in options["missing"] else []
     if given:
-        raise click.UsageError(f"{given[0]} is for a single file, and INPUT is a directory.")
+        advice = ""
+        if given[0] == "--id":
+            instead = "; use --exclude for this column" if "exclude" in options else ""
+            advice = f" Its labels have row numbers{instead}."
+        raise click.UsageError(
+            f"{given[0]} is for a single file, and INPUT is a directory.{advice}"
+        )
     if output == "-":
         raise click.UsageError("Labels of a directory are a directory: name it with -o.")
     names = {"output": "-o", "checkpoint": "--checkpoint", "model": "--model", "report": "--report"}
@@ -248,10 +257,10 @@ def composition_lines(
     counts: Any, group_names: Sequence[Any], cluster_names: Sequence[Any] | None = None
 ) -> list[str]:
     """The table clusters × groups as text: rows, and the share of each named group."""
-    n_clusters, n_groups = counts.shape
-    if n_groups > MOST_GROUPS_IN_A_TABLE:
-        size = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
-        return [f"{size} (--json has the table)"]
+    n_clusters = len(counts)
+    if len(group_names) > MOST_GROUPS_IN_A_TABLE:
+        sizes = composition_lines(counts, (), cluster_names)
+        return [*sizes, f"(--json has the shares of the {len(group_names)} groups)"]
     shown = min(n_clusters, MOST_CLUSTERS_IN_A_TABLE)
     clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
     names = [show_name(name) for name in group_names]
