@@ -321,6 +321,11 @@ class FairCostScorer:
         score : float
             Minus the cost, or a penalty.
         """
+        if sensitive_features is None:
+            raise ValueError(
+                "FairCostScorer got no sensitive_features. A search passes them on after "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
         if hasattr(estimator, "steps"):  # costs are those of the transformed rows
             X, estimator = estimator[:-1].transform(X), estimator[-1]
         labels = estimator.predict(X, sensitive_features=sensitive_features)
