@@ -102,7 +102,7 @@ def test_groups_that_differ_in_case_only_are_noted(folder, run):
 def test_sizes_are_shown_where_groups_are_too_many_for_a_table(folder, run):
     region = [f"r{i % 9}" for i in range(len(folder.people))]
     folder.write("regions.csv", region=region)
-    arguments = ("-k", 3, "--sensitive", "region", "--features", "age", "--json", "-o", "labels.csv")
+    arguments = ("-k", 3, "--sensitive", "region", "--features", "age", "--json", "-o", "l.csv")
     result = run("fit", "regions.csv", *arguments)
     sizes = np.sum(json.loads(result.stdout)["counts"], axis=1)
     lines = [line.split() for line in result.stderr.splitlines()]
