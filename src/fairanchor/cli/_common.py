@@ -278,9 +278,12 @@ def composition_lines(
 
 def measures_line(measures: dict[str, Any]) -> str:
     """The fairness measures as one line of text."""
+    from fairanchor.report._verdict import score_text
+
+    relative, mnce = score_text(measures["relative_balance"]), score_text(measures["mnce"])
     return (
         f"balance {measures['balance']:.4f} (at most {measures['balance_bound']:.4f}), "
-        f"relative balance {measures['relative_balance']:.4f}, MNCE {measures['mnce']:.4f}"
+        f"relative balance {relative}, MNCE {mnce}"
     )
 
 

@@ -279,7 +279,7 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
         "",
         *([common.measures_line(result)] if has_groups else []),
         *common.attribute_lines(result.get("attributes")),
-        f"cost {result['cost']:.6g}, {anchors}{sum(run.timings.values()):.1f} s",
+        f"cost {result['cost']:.6g}, {anchors}fit in {run.timings['fit']:.1f} s",
         f"certificates: worst violation {result['worst_violation']:.2f} rows, assignment gap "
         f"{gap:.2g}{graph}",
         *(f"{what}: {path}" for what, path in written.items() if path != "-"),
