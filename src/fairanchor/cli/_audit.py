@@ -421,7 +421,7 @@ def _lines(summary: dict[str, Any], report: Any) -> list[str]:
     if report.unassigned is not None:
         counts, clusters = np.vstack([counts, report.unassigned]), [*clusters, "no cluster"]
     stated = ", ".join(
-        f"{line['relative_balance']:.4f} with {line['n_errors']:,} of them"
+        f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
         for line in summary["worst_relative_balance"]
     )
     number, cell = summary["breakdown_errors"], summary["worst_cell"]

@@ -64,7 +64,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     the network of all groups: its memberships (Student's t distribution around centres in the
     space of codes) become sharper within each group, keep the similarities of the group's own
     network, and mislead a critic that guesses the group from them. The labels are assigned once,
-    in the end; the publication has no such step, and its clusters are far from balanced. The
+    at the end; the publication has no such step, and its clusters are far from balanced. The
     encoder is a perceptron instead of a convolutional variational network.
 
     Any number of groups. DFC trains a network for each of them.
@@ -75,10 +75,10 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     *Not guaranteed*: the least loss, since training is a local search whose result
     depends on the seed; and the composition of rows that are predicted later.
 
-    A common scale for all features is part of the network, but their relative scales matter:
-    standardise them unless their units are comparable. ``sample_weight`` is how often a row is
-    drawn in training, and its weight in the counts, which are then exact up to the weights of a
-    few rows. Rows of weight zero take no part and get their most likely cluster.
+    The network rescales all features by one number, so their relative scales matter: standardise
+    them unless their units are comparable. ``sample_weight`` is how often a row is drawn in
+    training, and its weight in the counts, which are then exact up to the weights of a few rows.
+    Rows of weight zero take no part and get their most likely cluster.
 
     **Cost**: linear in the number of rows, of epochs, and of weights of the network. Training
     runs on one thread of the CPU: about half a second for an epoch of 10,000 rows with 64 features.
