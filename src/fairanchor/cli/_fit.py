@@ -38,8 +38,9 @@ ROUNDING = 1e-12
     type=click.Choice(common.CLUSTERERS),
     default=common.CLUSTERERS[0],
     show_default=True,
-    help="fair_kmeans clusters all rows by fair k-means; any other clusters anchors, and the "
-    "anchor framework labels the rows.",
+    help="fair_kmeans clusters all rows by fair k-means. Any other clusters anchors, and the "
+    "anchor framework labels the rows: spfc (fair spectral), vfc (variational), fmsc (one-stage "
+    "spectral), fairlets, ffc (fairness first), bounded (linear programming), consensus.",
 )
 @click.option(
     "--tolerance",

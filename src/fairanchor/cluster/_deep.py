@@ -103,9 +103,9 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     code_size : int, default=64
         Length of a code.
     batch_size : int, default=256
-        Rows of a step of the training.
+        Number of rows in a training step.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=100
         Number of epochs in all. An epoch is a pass over the rows, or several, with at least 20
         batches.
@@ -121,7 +121,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     counts_ : ndarray of shape (n_clusters, n_groups)
         Rows (or weight) in each cell, groups as in ``groups_``.
     dual_variables_ : ndarray of shape (n_clusters, n_groups)
-        Of the last assignment: row i of group r has the least
+        Dual variables of the last assignment: row i of group r has the least
         ``-log y[i, l] - dual_variables_[l, r]`` at its label, ties excepted.
     worst_violation_ : float
         By how many rows the worst cell misses its target, or the worst share its bounds.

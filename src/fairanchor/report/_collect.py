@@ -89,8 +89,8 @@ class RunSummary:
         Result of fits with wrong records: ``records`` (list of dict, one per point of the curve),
         ``baseline``, ``worst`` and ``control`` (relative balances).
     stability : array-like of shape (n_clusters, 2), default=None
-        Of a consensus of several runs: stability of each cluster between 0 and 1, and the share of
-        its rows that are not settled.
+        For a consensus of several runs: stability of each cluster between 0 and 1, and the share of
+        its rows near a border.
     parameters, timings : dict
         What is needed to repeat the run, and seconds by step.
     command, code : str, default=None
