@@ -125,7 +125,7 @@ def load_for_fit(run: Any, source: str, options: Options) -> Any:
     )
     run.say_dropped(loaded.n_dropped)
     if groups is not None:
-        run.say(*(f"Note: {remark}" for remark in group_remarks(groups.names, groups.sizes)))
+        run.say(*(f"Note: {remark}" for remark in group_remarks(list(groups.names), groups.sizes)))
     return loaded
 
 
