@@ -21,7 +21,6 @@ VARIANTS = {
     "FairletClustering": [
         {"objective": "kmedian"},
         {"objective": "kmedian", "method": "tree"},
-        {"objective": "kmedian", "method": "vanilla"},
     ],
     "FairSpectralClustering": [{"eigen_solver": "deflated"}],
     "VariationalFairClustering": [{"objective": "kmedian"}, {"objective": "ncut"}],

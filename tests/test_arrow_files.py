@@ -68,11 +68,10 @@ def test_a_dataset_gives_the_same_rows_as_arrow_and_as_parquet(tmp_path):
     )
     assert arrow.n_rows == parquet.n_rows == 1000
     for start, stop in ((0, 1000), (85, 95), (390, 410), (999, 1000)):
-        X, (names,) = arrow.read(start, stop)
-        expected, (expected_names,) = parquet.read(start, stop)
-        assert_array_equal(X, expected)
-        assert_array_equal(X[:, 0], table["x"].to_numpy()[start:stop])
-        assert names.to_pylist() == expected_names.to_pylist()
+        found, expected = arrow.read(start, stop), parquet.read(start, stop)
+        assert_array_equal(found.X, expected.X)
+        assert_array_equal(found.X[:, 0], table["x"].to_numpy()[start:stop])
+        assert found.columns["g"].to_pylist() == expected.columns["g"].to_pylist()
 
 
 class CountingFile(io.BytesIO):
@@ -112,9 +111,9 @@ def test_rows_of_arrow_files_are_found_by_their_number(folder):
     assert footers.names == ["x", "g"]
     files = RowFiles.of(footers, ["x"], ["g"])
     assert files.n_rows == 450
-    X, (names,) = files.read(140, 160)
-    assert_array_equal(X[:, 0], [*np.arange(40.0, 50.0), *np.arange(10.0)])
-    assert names.to_pylist() == ["a"] * 20
+    raw = files.read(140, 160)
+    assert_array_equal(raw.X[:, 0], [*np.arange(40.0, 50.0), *np.arange(10.0)])
+    assert raw.columns["g"].to_pylist() == ["a"] * 20
 
 
 def test_an_arrow_file_cut_short_is_told_with_its_name(folder):

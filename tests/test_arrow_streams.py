@@ -58,10 +58,7 @@ def test_streams_give_the_labels_of_tables_in_memory(stream, estimator):
     model = new.fit(stream(numbers), sensitive_features="sex")
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.feature_names_in_.tolist() == ["age", "income"]
-    if estimator is SociallyFairKMeans:
-        labels = model.predict(stream(numbers.drop_columns("sex")))
-    else:
-        labels = model.predict(stream(numbers), sensitive_features="sex")
+    labels = model.predict(stream(numbers), sensitive_features="sex")
     np.testing.assert_array_equal(labels, expected.labels_)
 
 

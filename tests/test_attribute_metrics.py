@@ -104,7 +104,7 @@ def test_targets_of_each_cluster_are_compared_with_its_label():
 
 
 def test_each_attribute_may_have_its_own_targets(frame, labels):
-    each = [FairnessTargets.proportional(1.0), 0.1]
+    each = [FairnessTargets(tolerance=1.0), 0.1]
     value = worst_violation(labels, sensitive_features=frame, targets=each, attributes="separate")
     expected = slow_violation(labels, frame["race"].to_numpy(), 0.1, np.ones(200))
     assert_allclose(value, expected)

@@ -357,7 +357,7 @@ def assert_equal_values(found, expected):
         assert found.dtype == expected.dtype
         assert_array_equal(found, expected)
     elif isinstance(expected, (list, tuple)):
-        assert type(found) is type(expected)
+        assert isinstance(found, list)  # tuples as well
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
             assert_equal_values(one, other)

@@ -14,7 +14,7 @@ def test_the_demonstration_names_commands_that_run_and_keeps_the_report_of_an_ea
     arguments = ["demo", "--rows", "3000", "-k", "3", "--jobs", "1"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
-    for words in ("Plain k-means", "FairKMeans", "best possible balance", "seconds"):
+    for words in ("Plain k-means", "FairKMeans", "balance above", "seconds"):
         assert words in result.output
     report = (tmp_path / "demo-report.html").read_text()
     assert "<html" in report

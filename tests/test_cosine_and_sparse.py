@@ -133,7 +133,7 @@ def test_what_cannot_be_used_raises_an_error():
     with pytest.raises(TypeError, match="dense data is required"):
         AnchorFairClustering(2).fit(sparse.csr_array(X), sensitive_features=groups)
     X[7, 3] = np.nan
-    with pytest.raises(ValueError, match="first in row 7"):
+    with pytest.raises(ValueError, match="in column 3, row 7"):
         model_of().fit(sparse.csr_array(X), sensitive_features=groups)
     with pytest.raises(ValueError, match="metric"):
         model_of(metric="manhattan").fit(X, sensitive_features=groups)

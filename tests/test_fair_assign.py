@@ -513,6 +513,24 @@ def test_weights_have_the_value_of_their_program(seed, tolerance):
     assert expected <= 2 * weights.max()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_very_unequal_weights_have_the_value_of_their_program(seed):
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, 4, (60, 4)).astype(float)
+    weights = 10.0 ** rng.uniform(-6, 6, 60)
+    sizes = rng.dirichlet(np.ones(4)) * weights.sum()
+    result = fair_assign(costs, fairness=sizes[:, None], sample_weight=weights)
+    # By an interior point method on weights, not shares, of the rows.
+    solution = linprog(
+        costs.ravel(),
+        A_eq=vstack([kron(eye_array(60), np.ones((1, 4))), kron(np.ones((1, 60)), eye_array(4))]),
+        b_eq=np.concatenate([weights, sizes]),
+        method="highs-ipm",
+    )
+    assert solution.status == 0, solution.message
+    assert_allclose(result.lp_value, solution.fun, rtol=1e-6)
+
+
 @pytest.mark.parametrize("tolerance", [0.0, 0.2])
 def test_integer_weights_have_the_program_of_repeated_rows(tolerance):
     costs, group = make_instance(7, 50)
@@ -735,12 +753,18 @@ BAD_INPUT = {
     "wrong shape of a table": ({"fairness": np.ones((2, 3))}, ValueError, r"\(2, 3\).*\(3, 3\)"),
     "wrong sums of a table": ({"fairness": np.ones((3, 3))}, ValueError, "sum to 3"),
     "unknown group": ({"fairness": FairnessTargets(upper={"z": 0.5})}, ValueError, "upper.*'z'"),
-    "lower bounds above one": ({"fairness": FairnessTargets(lower=0.5)}, ValueError, "1.5"),
-    "upper bounds below one": (
-        {"fairness": FairnessTargets(upper=0.2, min_size=1)}, ValueError, "0.6",
+    "lower bounds above one": (
+        {"fairness": FairnessTargets(lower=0.5)}, ValueError, r"lower share 0\.5 of cluster",
     ),
-    "sizes above all rows": ({"fairness": FairnessTargets(min_size=11)}, ValueError, "33.*30"),
-    "sizes below all rows": ({"fairness": FairnessTargets(max_size=9)}, ValueError, "27.*30"),
+    "upper bounds below one": (
+        {"fairness": FairnessTargets(upper=0.2, min_size=1)}, ValueError, "30 rows.*cluster",
+    ),
+    "sizes above all rows": (
+        {"fairness": FairnessTargets(min_size=11)}, ValueError, "30 rows.*min_size=11 by 3 rows",
+    ),
+    "sizes below all rows": (
+        {"fairness": FairnessTargets(max_size=9)}, ValueError, "30 rows.*max_size=9 by 3 rows",
+    ),
     "crossed bounds": (
         {"fairness": FairnessTargets(lower={0: 0.5}, upper={0: 0.25})}, ValueError, "0.5.*0.25",
     ),

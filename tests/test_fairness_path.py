@@ -194,10 +194,10 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (lambda X, g: fairness_path(X, g, []), ValueError, "tolerances is empty"),
         (
             lambda X, g: clusters_path(X, g, [2, 2.5]),
-            TypeError,
-            "n_clusters must be an instance of int",
+            ValueError,
+            "'n_clusters' parameter of FairKMeans must be an int",
         ),
-        (lambda X, g: clusters_path(X, g, [0]), ValueError, "n_clusters == 0, must be >= 1"),
+        (lambda X, g: clusters_path(X, g, [0]), ValueError, "'n_clusters' parameter of FairKMeans"),
         (lambda X, g: clusters_path(X, g, []), ValueError, "n_clusters is empty"),
         (lambda X, g: clusters_path(X, g, [2], tolerance="x"), TypeError, "tolerance='x' should"),
         (lambda X, g: fairness_path(X, g[:3]), ValueError, "sensitive_features has 3 rows"),
@@ -211,13 +211,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
             ValueError,
             "extra_cost=-1 should be a number of at least 0",
         ),
-        (
-            lambda X, g: suggest_tolerance(made_path([2.0, 1.0], [0.0, 0.0])),
-            ValueError,
-            "expected one of fairness_path",
-        ),
         (lambda X, g: suggest_tolerance([1, 2]), TypeError, "path is a list, expected a Fairness"),
-        (lambda X, g: suggest_tolerance(FairnessPath([], [])), ValueError, "path has no records"),
         (
             lambda X, g: suggest_tolerance(made_path([2.0], [0.1])),
             ValueError,
@@ -226,7 +220,7 @@ def test_without_limits_the_price_over_the_number_of_clusters_is_one(people):
         (
             lambda X, g: suggest_tolerance(clusters_path(X, g, [2], n_init=1, random_state=0)),
             ValueError,
-            "path is one of clusters_path .* expected one of fairness_path",
+            "path is one of clusters_path, expected one of fairness_path",
         ),
         (
             lambda X, g: fairness_path(X, [None, *g[1:]]),

@@ -111,6 +111,13 @@ def test_booleans_are_two_groups(values):
     assert groups.public_names.tolist() == [False, True]
 
 
+@pytest.mark.parametrize("column", [pl.Series, pa.array, pd.array])
+def test_large_integers_beside_missing_values_keep_their_digits(column):
+    values = [2**60, 2**60 + 1, None, 2**60 + 1]
+    groups = check_groups(column(values), 4, missing="own_group")
+    assert groups.names.tolist() == [2**60 + 1, 2**60, None]
+
+
 def test_names_of_mixed_and_unordered_types_are_accepted():
     groups = check_groups(np.array([1, "a", 2.5, "a"], dtype=object), 4)
     assert_array_equal(groups.codes, [1, 0, 2, 0])

@@ -68,11 +68,11 @@ def test_the_files_are_fine_before_anything_is_changed(folder):
 WRONG_COLUMNS = {
     "NaN": (
         {"x1": numbers_with(np.nan, 77)},
-        r"f2\.parquet has NaN in column 'x1', row 77\. Distances need finite",
+        r"f2\.parquet has a missing value .* in column 'x1', row 77\. Distances need finite",
     ),
     "NaN in the last row": (
         {"x0": numbers_with(np.nan, FILE_ROWS - 1)},
-        r"f2\.parquet has NaN in column 'x0', row 149",
+        r"f2\.parquet has a missing value .* in column 'x0', row 149",
     ),
     "infinity": (
         {"x0": numbers_with(-np.inf, 3)},
@@ -80,11 +80,15 @@ WRONG_COLUMNS = {
     ),
     "a missing number": (
         {"x1": numbers_with(None, 70)},
-        r"f2\.parquet has 1 or more missing values in column 'x1', the first in row 70",
+        r"f2\.parquet has a missing value .* in column 'x1', row 70",
     ),
     "a missing integer": (
         {"x1": pa.array([None, *range(FILE_ROWS - 1)])},
-        r"f2\.parquet has 1 or more missing values in column 'x1', the first in row 0",
+        r"f2\.parquet has a missing value .* in column 'x1', row 0",
+    ),
+    "a missing boolean": (
+        {"x1": pa.array([True, None] * (FILE_ROWS // 2))},
+        r"f2\.parquet has a missing value .* in column 'x1', row 1",
     ),
     "a missing group": (
         {"g": ["a"] * 90 + [None] + ["b"] * 59},
@@ -220,7 +224,7 @@ def test_empty_files_among_others_do_not_matter(folder):
 
 def test_text_files_are_refused_with_a_way_out(tmp_path):
     pyarrow.csv.write_csv(pa.table({"x": [1.0]}), tmp_path / "a.csv")
-    with pytest.raises(TypeError, match=r"format 'csv', expected Parquet .*write_dataset"):
+    with pytest.raises(TypeError, match=r"format 'csv', expected .* Parquet .*write_dataset"):
         AnchorFairClustering(1).fit(ds.dataset(tmp_path, format="csv"))
 
 
@@ -231,7 +235,7 @@ def test_groups_in_the_names_of_folders_are_refused_with_where_they_are(folder):
         path = folder / f"f{k}.parquet"
         path.rename(folder / f"g={k % 2}" / path.name)
     dataset = ds.dataset(folder, partitioning="hive")
-    with pytest.raises(ValueError, match="'g' .* is in the names of directories, not in the files"):
+    with pytest.raises(ValueError, match="'g' is in the names of directories, not in the files"):
         AnchorFairClustering(2).fit(dataset, sensitive_features="g")
 
 
@@ -260,12 +264,8 @@ def test_what_is_in_memory_is_not_mistaken_for_a_dataset(folder):
 @pytest.fixture
 def opened(folder):
     """Rows of the files, looked at once."""
-    return (
-        FileTable(ds.dataset(folder))
-        .source("g")
-        .open(CHUNK_ROWS, "error", None, 2, lambda n_groups: 20)
-        .rows
-    )
+    source = FileTable(ds.dataset(folder)).source("g")
+    return source.open(CHUNK_ROWS, "error", None, 2, lambda n_groups: 20)[0]
 
 
 def total(rows):
@@ -369,9 +369,9 @@ def test_any_span_of_rows_is_read_as_it_is(batch_rows, folder):
     names = whole.column("g").to_pylist()
     spans = [(0, 1), (0, N_ROWS), (149, 151), (150, 300), (63, 65), (10, 590), (599, 600)]
     for start, stop in spans:
-        found, (groups,) = files.read(start, stop)
-        assert_array_equal(found, X[start:stop])
-        assert groups.to_pylist() == names[start:stop]
+        raw = files.read(start, stop)
+        assert_array_equal(raw.X, X[start:stop])
+        assert raw.columns["g"].to_pylist() == names[start:stop]
 
 
 def test_fingerprints_tell_tables_apart(folder):

@@ -220,12 +220,12 @@ def test_rows_without_groups_raise_with_the_parameter_that_allows_them(estimator
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [AnchorFairClustering, FairKMeans])
-def test_an_unknown_value_of_a_separate_attribute_is_named_with_its_column(estimator):
+def test_an_unknown_value_of_a_separate_attribute_is_named_beside_the_known_ones(estimator):
     model = fitted(estimator, attributes="separate")
     new = PEOPLE.copy()
     new.loc[:6, "insured"] = "maybe"
-    with pytest.raises(ValueError, match=r"1 value\(s\) that fit has not seen: 'maybe' \(7 rows\)"
-                       r" in column 'insured', whose groups are \['no', 'yes'\]\."):  # fmt: skip
+    with pytest.raises(ValueError, match=r"has not seen: .*'maybe'.* \(\d rows\).*"
+                       r"Known groups: .*insured \['no', 'yes'\]\."):  # fmt: skip
         model.predict(X, sensitive_features=new)
 
 

@@ -367,7 +367,6 @@ def test_rows_in_chunks_raise_with_what_needs_memory(people, monkeypatch, tmp_pa
         ),
         (
             {"fairness": FairnessTargets(min_size=400)},
-            r"^min_size of all clusters sums to 1,200, more than 900 rows\. .*"
             r"cluster \d misses its min_size=400",
         ),
         # Of 900 rows three clusters can have 299.5 each, but not in whole rows.
@@ -393,16 +392,6 @@ def test_bad_requests_raise_with_what_was_asked(people, settings, message):
         (
             {"fairness": [FairnessTargets(lower={"f": 0.5}), FairnessTargets()]},
             r"group 'f' of attribute .sex.* misses its lower share 0.5",
-        ),
-        (
-            {
-                "fairness": [
-                    FairnessTargets(lower={"f": 0.5, "m": 0.6}),
-                    FairnessTargets(),
-                ]
-            },
-            r"^The lower shares of attribute 'sex' in every cluster sum to 1\.1, more than 1: .*"
-            r"misses its lower share",
         ),
     ],
 )

@@ -28,5 +28,4 @@ def show(folder: Path) -> str:
     assert_type(summarise_labels([0, 1], sensitive_features=["a", "b"], targets=0.1), RunSummary)
     assert_type(run, RunSummary)
     write_report(folder / "report.html", run, force=True)
-    features, _ = fetch_adult(data_home=folder, return_X_y=True)
-    return render_report(run) + ", ".join(features.columns)
+    return render_report(run) + ", ".join(fetch_adult(data_home=folder).feature_names)

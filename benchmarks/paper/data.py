@@ -70,17 +70,13 @@ def load(name, folder=None, scaling="z", rows=0):
     """
     origin, n_rows = PUBLISHED, PUBLISHED_ROWS[name]
     if name in _FETCHERS:
-        bunch = _FETCHERS[name](
-            data_home=folder, download_if_missing=folder is None, as_frame=False
-        )
+        bunch = _FETCHERS[name](data_home=folder, download_if_missing=folder is None)
     elif name == "zafar":
         bunch = datasets.make_zafar(n_rows, variant="features200", random_state=0)
         origin = GENERATED
     else:
         try:
-            bunch = datasets.fetch_census1990(
-                data_home=folder, download_if_missing=False, as_frame=False
-            )
+            bunch = datasets.fetch_census1990(data_home=folder, download_if_missing=False)
         except FileNotFoundError:
             bunch = datasets.make_census(rows or n_rows, random_state=0)
             origin = STAND_IN

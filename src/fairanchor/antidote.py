@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_random_state, check_scalar
 
 from fairanchor._utils._records import columns_of_records
+from fairanchor._utils._sampling import clone_with_seed
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.groups._groups import check_groups, count_cells
 from fairanchor.metrics import clustering_cost, relative_balance_of_table
@@ -120,7 +121,10 @@ def antidote_rows(
     check_scalar(n_rows, "n_rows", Integral, min_val=1)
     check_scalar(n_evaluations, "n_evaluations", Integral, min_val=1)
     rng = check_random_state(random_state)
-    search = _Search(_checked(clusterer, rng), X, groups)
+    clusterer = KMeans() if clusterer is None else clusterer
+    if isinstance(clusterer, type) or not hasattr(clusterer, "get_params"):
+        raise TypeError(f"clusterer={clusterer!r} should be an instance of an estimator with fit.")
+    search = _Search(clone_with_seed(clusterer, rng), X, groups)
 
     best = start = search.fit(X[:0])
     if start.labels.min() < 0:
@@ -196,16 +200,3 @@ class _Search:
         """A step from a place in the direction of two rows, by at most ``radius`` of their gap."""
         first, second = self.X[rng.choice(len(self.X), 2)]
         return place + radius * rng.uniform(-1, 1) * (second - first)
-
-
-def _checked(clusterer: Any, rng: Any) -> Any:
-    """A clone that can be fitted again and again, with a seed."""
-    clusterer = KMeans() if clusterer is None else clusterer
-    if isinstance(clusterer, type) or not (
-        hasattr(clusterer, "fit") and hasattr(clusterer, "get_params")
-    ):
-        raise TypeError(f"clusterer={clusterer!r} should be an instance of an estimator with fit.")
-    clusterer = clone(clusterer)
-    if clusterer.get_params(deep=False).get("random_state", 0) is None:
-        clusterer.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
-    return clusterer

@@ -66,10 +66,8 @@ def contingency_table(
     table : ndarray of shape (n_clusters, n_groups)
         Clusters and groups in sorted order.
     """
-    check_pairing(labels, sensitive_features, "labels")
-    labels = column_or_1d(labels)
+    labels = _checked(labels, sensitive_features)
     codes, names = encode_names(sensitive_features)
-    _check_n_labels(labels, "sensitive_features", len(codes))
     return _count(labels, codes, len(names), check_weights(sample_weight, labels))
 
 
@@ -463,7 +461,7 @@ def _checked(labels: Labels, sensitive_features: Table) -> np.ndarray:
     check_pairing(labels, sensitive_features, "labels")
     labels = column_or_1d(labels)
     if len(labels) == 0:
-        raise ValueError("labels has no rows: expected the cluster of at least one row.")
+        raise ValueError("labels is empty: expected the cluster of at least one row.")
     if sensitive_features is not None:
         for _, values in columns_of(sensitive_features):
             _check_n_labels(labels, "sensitive_features", len(values))
@@ -484,7 +482,7 @@ def _scores(
 
 def _violation(labels: np.ndarray, groups: Groups, targets: Any, weights: Any) -> float:
     if isinstance(targets, Real):
-        targets = FairnessTargets.proportional(targets)
+        targets = FairnessTargets(tolerance=targets)
     if not isinstance(targets, FairnessTargets):
         raise TypeError(
             f"targets={targets!r} should be a tolerance between 0 and 1, or FairnessTargets."

@@ -3,8 +3,8 @@
 A file is an archive of `fairanchor._utils._archive`: arrays, and a JSON document with everything
 else (version of the format, class, parameters, names of groups, preprocessing). Reading runs no
 code, and every value is checked against `FITTED` before the compiled kernels, which trust their
-arguments, see it. ``labels_`` and ``clusterer_``, which grow with the training rows, are not
-stored.
+arguments, see it. ``labels_``, ``clusterer_`` and ``history_``, which grow with the training rows
+or the iterations, are not stored.
 """
 
 import math
@@ -13,10 +13,9 @@ import warnings
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import fairanchor
@@ -30,13 +29,15 @@ from fairanchor.groups._groups import Attributes
 from fairanchor.tables._plain import from_plain, to_plain
 
 # Increased when an older version could not read the file, or would misread it.
-FORMAT, FORMAT_VERSION = "fairanchor-model", 5
+FORMAT, FORMAT_VERSION = "fairanchor-model", 6
 # Public classes of this package that a file may name: estimators, and parameters of these.
 ESTIMATORS = ("AnchorFairClustering", "FairKMeans", "SociallyFairKMeans")
 NO_PARAMETERS = ("AnchorFairClustering", "SociallyFairKMeans", "FairnessWarning")
 PARAMETER_CLASSES = tuple(
     name for name in fairanchor.__all__ if name[0].isupper() and name not in NO_PARAMETERS
 )
+# What a file does not hold: the text in its place begins so, and a fit raises an error about it.
+NOT_STORED = "not stored in the model file: "
 # The reconstruction graph builds a table of anchors x anchors.
 MOST_ANCHORS = 10_000
 ANY = (-np.finfo(float).max, np.finfo(float).max)
@@ -127,39 +128,6 @@ class ModelFileError(ValueError):
     """A file is not a model of this library, is damaged, or is of another version."""
 
 
-class Unavailable(BaseEstimator):
-    """Takes the place of a parameter that a model file describes but does not hold.
-
-    Parameters
-    ----------
-    parameter : str
-        Its name.
-    description : str
-        Its type or shape.
-    """
-
-    _parameter_constraints = {"parameter": [str], "description": [str]}  # noqa: RUF012
-
-    def __init__(self, parameter: str = "", description: str = "") -> None:
-        self.parameter = parameter
-        self.description = description
-
-    def fit(self, X: Any, y: Any = None) -> NoReturn:
-        """Raise an error that states what to do, as a clusterer of anchors."""
-        raise self._error()
-
-    @property
-    def cluster_centers_(self) -> NoReturn:
-        """Raise an error that states what to do, as the start of k-means."""
-        raise self._error()
-
-    def _error(self) -> RuntimeError:
-        return RuntimeError(
-            f"The model was fitted with {self.parameter}={self.description}, which a model file "
-            f"does not hold. To fit again, set it: set_params({self.parameter}=...)."
-        )
-
-
 def save_model(
     estimator: Any, path: PathName, *, preprocessing: Any = None, force: bool = False
 ) -> None:
@@ -181,7 +149,7 @@ def save_model(
     if class_.__name__ not in ESTIMATORS or getattr(fairanchor, class_.__name__) is not class_:
         raise TypeError(f"estimator is a {class_.__name__}, expected one of {list(ESTIMATORS)}.")
     check_is_fitted(estimator)
-    estimator._validate_params()
+    _check_parameters(estimator)
     # A loaded model that was fitted again has labels, and features of its own.
     if preprocessing is None and not hasattr(estimator, "labels_"):
         preprocessing = getattr(estimator, "preprocessing_", None)
@@ -209,8 +177,8 @@ def load_model(path: PathName) -> Any:
     Returns
     -------
     estimator : AnchorFairClustering, FairKMeans or SociallyFairKMeans
-        Predictions are those of the saved estimator. It has no ``labels_`` and no ``clusterer_``;
-        ``preprocessing_`` is None unless the command line wrote the file.
+        Predictions are those of the saved estimator. It has no ``labels_``, ``clusterer_`` and
+        ``history_``; ``preprocessing_`` is None unless the command line wrote the file.
 
     Examples
     --------
@@ -280,7 +248,6 @@ def _contents_of(estimator: Any, preprocessing: Any) -> tuple[dict, dict[str, np
         "feature_names_in": None if features is None else list(map(str, features)),
         "sensitive_names_in": None if sensitive is None else list(map(str, sensitive)),
         "attributes": attributes and [to_plain(name) for name in attributes.columns],
-        "history": to_plain(getattr(estimator, "history_", None)),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
     }
     return document, arrays
@@ -290,15 +257,25 @@ def _plain_parameters(estimator: Any) -> dict[str, Any]:
     plain = {}
     for name, value in estimator.get_params(deep=False).items():
         # Centres, labels and fitted estimators belong to the rows of the fit.
-        is_start = name == "init" and not isinstance(value, (str, Unavailable))
+        if name == "init" and not isinstance(value, str):
+            value = NOT_STORED + _description(value)
         try:
-            value = Unavailable(name, _description(value)) if is_start else value
             plain[name] = _plain_parameter(value, name)
         except TypeError:
             if name != "clusterer":
                 raise
-            plain[name] = _plain_parameter(Unavailable(name, _description(value)))
+            plain[name] = NOT_STORED + _description(value)
     return plain
+
+
+def _check_parameters(estimator: Any) -> None:
+    """Raise an error for invalid parameters, those aside that are not stored."""
+    parameters = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if not (name in ("init", "clusterer") and str(value).startswith(NOT_STORED))
+    }
+    type(estimator)(**parameters)._validate_params()
 
 
 def _plain_parameter(value: Any, name: str | None = None) -> Any:
@@ -312,7 +289,7 @@ def _plain_parameter(value: Any, name: str | None = None) -> Any:
         )
         return None
     class_ = type(value).__name__
-    if class_ in (*PARAMETER_CLASSES, "Unavailable") and _class(class_) is type(value):
+    if class_ in PARAMETER_CLASSES and getattr(fairanchor, class_) is type(value):
         parameters = value.get_params(deep=False)
         if isinstance(value, FairnessTargets):
             parameters = {name: _without_frames(part) for name, part in parameters.items()}
@@ -343,12 +320,6 @@ def _description(value: Any) -> str:
 # From the contents of a file to an estimator, with all checks.
 
 
-def _class(name: str) -> Any:
-    """A class that a file may name."""
-    require(name in (*PARAMETER_CLASSES, "Unavailable"), f"class {str(name)[:80]}")
-    return Unavailable if name == "Unavailable" else getattr(fairanchor, name)
-
-
 def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, dict[str, Any]]:
     """The estimator without its costs, and the parts of these."""
     _check_version(document)
@@ -360,7 +331,7 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     parameters = {name: _parameter(plain) for name, plain in document["parameters"].items()}
     is_complete = set(parameters) == set(estimator.get_params(deep=False))
     require(is_complete, f"list of parameters {sorted(parameters)}")
-    estimator.set_params(**parameters)._validate_params()
+    _check_parameters(estimator.set_params(**parameters))
 
     groups = [from_plain(plain) for plain in document["groups"]]
     flat = [part for name in groups for part in (name if isinstance(name, tuple) else [name])]
@@ -390,10 +361,6 @@ def _estimator_of(document: Any, arrays: dict[str, np.ndarray]) -> tuple[Any, di
     for attribute in ("feature_names_in", "sensitive_names_in"):
         if document[attribute] is not None:
             setattr(estimator, f"{attribute}_", _object_array(document[attribute]))
-    if document["history"] is not None:
-        estimator.history_ = from_plain(document["history"])
-        is_history = isinstance(estimator.history_, list)
-        require(is_history and all(map(_is_record, estimator.history_)), "history")
     _restore_attributes(estimator, attributes, fitted)
     estimator._chunked = None
     estimator.preprocessing_ = _preprocessing_of(document["preprocessing"], groups, sizes["d"])
@@ -425,7 +392,9 @@ def _parameter(plain: Any) -> Any:
     if not (isinstance(plain, dict) and "class" in plain):
         return from_plain(plain)
     parameters = {name: _parameter(part) for name, part in plain["parameters"].items()}
-    made = _class(plain["class"])(**parameters)
+    name = plain["class"]
+    require(name in PARAMETER_CLASSES, f"class {str(name)[:80]}")
+    made = getattr(fairanchor, name)(**parameters)
     check = getattr(made, "_check_parameters", None) or getattr(made, "_check", None)
     (check or made._validate_params)()
     return made
@@ -486,14 +455,6 @@ def _restore_attributes(estimator: Any, attributes: Any, fitted: dict) -> None:
     estimator.attribute_groups_ = dict(zip(names, attributes.names, strict=True))
     estimator.attribute_counts_ = dict(zip(names, tables["attribute_counts"], strict=True))
     estimator.attribute_violations_ = dict(zip(names, violations, strict=True))
-
-
-def _is_record(value: Any) -> bool:
-    """Whether this is a record of an iteration: numbers or texts by name."""
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(part, (int, float, str))
-        for name, part in value.items()
-    )
 
 
 def _preprocessing_of(plain: Any, groups: list, n_features: int) -> Any:

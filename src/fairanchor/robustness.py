@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, check_scalar
 
 from fairanchor._utils._records import columns_of_records, html_table
+from fairanchor._utils._sampling import clone_with_seed
 from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.exceptions import FairnessWarning
@@ -212,9 +213,7 @@ class _Refits:
     def __init__(
         self, estimator: Any, X: Table, table: Table, groups: Any, controlled: Any, rng: Any
     ) -> None:
-        self.estimator = clone(estimator)
-        if self.estimator.get_params(deep=False).get("random_state", 0) is None:
-            self.estimator.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
+        self.estimator = clone_with_seed(estimator, rng)
         self.X = X
         self.columns, self.names = columns_of(table), text_names(table)
         self.groups = groups
@@ -315,18 +314,15 @@ def _controlled_rows(rows: Any, attack: str, n_rows: int, rng: Any) -> np.ndarra
             raise ValueError(f"rows={rows!r} should be a share between 0 and 1, or row indices.")
         return rng.permutation(n_rows)[: max(1, round(rows * n_rows))]
     indices = np.asarray(rows)
-    if indices.dtype == bool and indices.shape == (n_rows,):
-        indices = np.flatnonzero(indices)
-    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-        raise TypeError(
-            f"rows={rows!r} should be a share between 0 and 1, an array of row indices or a mask."
-        )
-    inside = (indices >= 0) & (indices < n_rows)
-    if not inside.all() or len(np.unique(indices)) < len(indices):
-        raise ValueError(f"rows should hold different indices in 0..{n_rows - 1}.")
-    if not 0 < len(indices) < n_rows:
+    n_different = len(np.unique(indices)) if indices.dtype.kind in "iu" else 0
+    if (
+        not 0 < n_different < n_rows
+        or indices.shape != (n_different,)
+        or indices.min() < 0
+        or indices.max() >= n_rows
+    ):
         raise ValueError(
-            f"rows has {len(indices)} of {n_rows} rows: expected at least one, and at least one "
-            "honest row besides them."
+            f"rows={rows!r} should be a share between 0 and 1, or different row indices in "
+            f"0..{n_rows - 1}, of which at least one is not there: an honest row."
         )
     return rng.permutation(indices)

@@ -167,3 +167,30 @@ def test_a_batch_like_the_fit_passes_and_another_one_does_not(people, model):
     assert other.share_unseen == 0.5
     assert other.relative_balance < 0.5
     assert "<table>" in other._repr_html_()
+
+
+def test_the_silhouette_has_the_distance_of_the_fit(people):
+    X, groups = people
+    path = clusters_path(X, groups, [3], metric="cosine", n_init=1, random_state=0)
+    labels = path.models[0].labels_
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    distances = 1.0 - unit @ unit.T
+    np.fill_diagonal(distances, 0.0)
+    scores = []
+    for i, own in enumerate(labels):
+        means = [distances[i, labels == l].sum() for l in range(3)]
+        inside = means[own] / (np.sum(labels == own) - 1)
+        outside = min(means[l] / np.sum(labels == l) for l in range(3) if l != own)
+        scores.append((outside - inside) / max(inside, outside))
+    assert path.table["silhouette"][0] == pytest.approx(np.mean(scores))
+
+
+def test_lengths_of_rows_mean_nothing_with_cosine_distances(people):
+    X, groups = people
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    longer = unit * np.random.default_rng(0).uniform(1, 50, (len(X), 1))
+    model = FairKMeans(3, metric="cosine", random_state=0).fit(longer, sensitive_features=groups)
+    batch = audit_batch(model, longer, sensitive_features=groups)
+    assert batch.share_far < 0.01
+    total = cost_by_group(model, longer, sensitive_features=groups).records[-1]
+    assert total["fair_cost"] == pytest.approx(clustering_cost(unit, model.labels_) / len(X))

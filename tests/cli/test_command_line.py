@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from fairanchor import FairKMeans
-from fairanchor.cli import COMMANDS, main
-from fairanchor.cli._terminal import print_json
+from fairanchor.cli import main
+from fairanchor.cli._common import print_json
 
 # Their examples take minutes.
 SLOW = {"demo", "warm-up"}
@@ -30,13 +30,13 @@ def example_of(name):
 
 
 def test_every_command_has_help_with_an_example():
-    for name in main.list_commands(None):
-        assert main.get_command(None, name).name == name
+    for name in main.commands:
+        assert main.commands[name].name == name
         assert example_of(name)[0] == name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
+@pytest.mark.parametrize("name", [name for name in main.commands if name not in SLOW])
 def test_the_examples_run_as_printed(folder, run, name):
     folder.write("new.csv")
     if name in ("predict", "audit", "report"):

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
 from fairanchor import AnchorFairClustering, FairKMeans
-from fairanchor.cli._compare import METHODS
+from fairanchor.cli._commands import METHODS
 from fairanchor.metrics import relative_balance_score
 
 N_PEOPLE = 900
@@ -109,7 +109,7 @@ def test_a_picture_that_fails_does_not_take_the_results_along(folder, run, monke
     def fail(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device", "compare.png")
 
-    monkeypatch.setattr("fairanchor.plotting.plot_comparison", fail)
+    monkeypatch.setattr("fairanchor.cli._compare.plot_comparison", fail)
     result = run(*BASIC, *TWO, *as_json, "-o", "compare.png", code=1)
     assert "anchors+fairlets" in result.stdout
     assert "compare.png: No space left on device" in result.stderr

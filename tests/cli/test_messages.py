@@ -8,7 +8,7 @@ import click
 import pytest
 
 import fairanchor
-from fairanchor.cli import COMMANDS, main
+from fairanchor.cli import main
 
 ROOT = Path(fairanchor.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -27,16 +27,16 @@ def texts_of(module):
 @pytest.mark.parametrize("directory", ["cli", "tables"])
 def test_options_that_messages_name_exist(directory):
     known = {"--help"}
-    for name in COMMANDS:
-        known.update(*(option.opts for option in main.get_command(None, name).params))
+    for name in main.commands:
+        known.update(*(option.opts for option in main.commands[name].params))
     for module in (ROOT / directory).glob("*.py"):
         named = {option for text in texts_of(module) for option in OPTION.findall(text)}
         assert named <= known, f"{module}: {named - known}"
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize("name", list(main.commands))
 def test_every_option_has_help_and_every_command_a_line_that_is_not_cut(name):
-    command = main.get_command(None, name)
+    command = main.commands[name]
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, f"{name} {option.opts}"

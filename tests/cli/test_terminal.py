@@ -91,14 +91,14 @@ def test_a_full_standard_output_is_named_once(folder, arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arguments", "code"), [(FIT, 2), (AUDIT, 1)])
-def test_a_closed_standard_output_is_said(folder, arguments, code):
+@pytest.mark.parametrize("arguments", [FIT, AUDIT])
+def test_a_closed_standard_output_is_said(folder, arguments):
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "fairanchor", *arguments],
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert done.returncode == code
+    assert done.returncode == 1
     assert "tandard output is closed" in done.stderr
     assert "Traceback" not in done.stderr
 

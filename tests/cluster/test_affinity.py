@@ -109,7 +109,7 @@ def test_neighbours_come_nearest_first_and_never_include_the_row():
     assert_allclose(distance.reshape(40, 6), np.sort(distances(X), axis=1)[:, 1:7], atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-100, 1.0, 1e100, 1e300])
+@pytest.mark.parametrize("scale", [1e-50, 1.0, 1e50])
 @pytest.mark.parametrize("affinity", ["rbf", "knn"])
 def test_the_scale_of_the_rows_does_not_matter(affinity, scale):
     X = rows(6)
@@ -146,21 +146,20 @@ def test_weigh_graph_is_the_sum_over_repeated_rows(convert):
     repeated = np.exp(-(distances(X[copies]) ** 2) / 2) - np.eye(len(copies))
     expected = np.zeros((12, 12))
     np.add.at(expected, (copies[:, None], copies[None, :]), repeated)
-    weighted = weigh_graph(convert(graph), repeats.astype(float), one_row=1.0)
+    weighted = weigh_graph(convert(graph), repeats.astype(float), equal_rows=True)
     weighted = weighted.toarray() if sparse.issparse(weighted) else weighted
     assert_allclose(weighted, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, sparse.coo_array])
 def test_check_affinity_symmetrises_rounding_errors_and_keeps_its_input(convert):
-    graph = build_affinity(rows(10, 15)) * 1e-200
+    graph = build_affinity(rows(10, 15)) * 1e-100
     graph[0, 1] *= 1 + 1e-12
     given_graph = convert(graph)
-    checked, exponent = check_affinity(given_graph)
+    checked = check_affinity(given_graph)
     checked = checked.toarray() if sparse.issparse(checked) else checked
     assert_array_equal(checked, checked.T)
-    assert 0.5 <= checked.max() < 1
-    assert_allclose(checked, np.ldexp(graph, -exponent), rtol=1e-10)
+    assert_allclose(checked, graph, rtol=1e-10)
     unchanged = given_graph.toarray() if sparse.issparse(given_graph) else given_graph
     assert_array_equal(unchanged, graph)
 
@@ -169,7 +168,6 @@ BAD_GRAPHS = [
     (np.ones((2, 3)), r"shape \(2, 3\), expected a square"),
     (np.array([[0, 1.0], [2.0, 0]]), "not symmetric.*differ by up to 1.0"),
     (np.array([[0, -1.0], [-1.0, 0]]), "smallest precomputed affinity is -1.0"),
-    (np.zeros((3, 3)), "zero everywhere"),
 ]
 
 

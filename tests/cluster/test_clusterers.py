@@ -45,7 +45,7 @@ def test_names_of_the_groups_do_not_matter(clusterer):
     assert_array_equal(renamed.counts_, model.counts_[:, ::-1])
 
 
-@pytest.mark.parametrize("scale", first_is_fast([2.0**-330, 2.0**330]))
+@pytest.mark.parametrize("scale", first_is_fast([2.0**-30, 2.0**-150, 2.0**150]))
 @pytest.mark.parametrize("clusterer", marked(SCALE_FREE))
 def test_scale_of_the_features_does_not_matter(clusterer, scale):
     X, group = table()
@@ -111,13 +111,16 @@ def test_as_many_clusters_as_rows_are_singletons(clusterer):
         ({}, {"sensitive_features": np.arange(9) % 2}, "has 9 rows, expected 10"),
         ({}, {"sample_weight": -(np.arange(10) % 2)}, "5 negative values"),
         ({}, {"sample_weight": np.ones(9)}, "sample_weight"),
+        ({}, {"sample_weight": np.full(10, 1e60)}, r"value of sample_weight is 1e\+60, expected"),
+        ({}, {"X": np.full((10, 2), 1e-60)}, "value of X is 1e-60, expected between 1e-50 and"),
+        ({"n_clusters": 3}, {"sample_weight": np.arange(10) < 2}, "positive for 2 rows, fewer"),
     ],
 )
 def test_invalid_input_raises_an_error_with_its_values(clusterer, parameters, arguments, message):
     model = three_clusters(clusterer).set_params(**parameters)
     X = np.arange(20.0).reshape(10, 2)
     with pytest.raises(ValueError, match=message):
-        model.fit(X, **{"sensitive_features": np.arange(10) % 2} | arguments)
+        model.fit(**{"X": X, "sensitive_features": np.arange(10) % 2} | arguments)
 
 
 @pytest.mark.parametrize("clusterer", [FairnessFirstClustering(), VariationalFairClustering()])
@@ -134,3 +137,25 @@ def test_a_single_row_with_weight_is_a_cluster(clusterer):
     model = clone(clusterer).set_params(n_clusters=1, random_state=0)
     model.fit(X, sensitive_features=[0, 0], sample_weight=[1.0, 0.0])
     assert model.labels_.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("clusterer", marked(CLUSTERERS))
+def test_rows_of_weight_zero_take_no_part_and_follow_the_nearest_row(clusterer):
+    X, group = table()
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    weights[::5] = weights[:2] = 0.0
+    kept = weights > 0
+    model = three_clusters(clusterer)
+    alone = model.fit_predict(X[kept], sensitive_features=group[kept], sample_weight=weights[kept])
+    counts = model.counts_
+    group[:2] = 2  # a third group, which has no weight
+    labels = model.fit_predict(X, sensitive_features=group, sample_weight=weights)
+    assert_array_equal(labels[kept], alone)
+    distances = ((X[:, None] - X[kept]) ** 2).sum(axis=2)
+    assert_array_equal(labels, alone[distances.argmin(axis=1)])
+    assert_array_equal(model.counts_, np.column_stack([counts, np.zeros(3)]))
+    for name in ("embedding_", "fairlets_", "row_stability_"):
+        assert len(getattr(model, name, labels)) == len(X)
+    if hasattr(model, "fairlet_centers_"):
+        own = np.arange(len(model.fairlet_centers_))
+        assert_array_equal(model.fairlets_[model.fairlet_centers_], own)

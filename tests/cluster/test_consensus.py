@@ -49,7 +49,7 @@ def companions_in_own_cluster(model, weights):
 @every_method
 def test_one_run_of_separate_blobs_is_their_indicator(method):
     X, blob = blobs()
-    model = fit(X, 4, n_runs=1, run_clusters=4, row_share=1.0, method=method, random_state=3)
+    model = fit(X, 4, n_runs=1, run_clusters=4, method=method, random_state=3)
     assert_array_equal(model.co_association_, blob[:, None] == blob)
     assert adjusted_rand_score(blob, model.labels_) == 1.0
     assert_array_equal(model.row_stability_, np.ones(len(X)))
@@ -107,21 +107,10 @@ def test_groups_have_no_part():
     assert_array_equal(labels[0], labels[2])
 
 
-@every_method
-def test_rows_of_weight_zero_change_nothing_and_follow_their_companions(method):
-    X, blob = blobs(3)
-    kept = np.random.default_rng(1).uniform(size=len(X)) < 0.8
-    model = fit(X, 3, method=method, sample_weight=kept.astype(float))
-    alone = fit(X[kept], 3, method=method)
-    assert_array_equal(model.labels_[kept], alone.labels_)
-    assert_array_equal(model.cluster_stability_, alone.cluster_stability_)
-    assert adjusted_rand_score(blob, model.labels_) == 1.0
-
-
 def test_a_run_uses_at_least_two_features():
     """Either feature alone would mix the rings."""
     X, ring = make_circles(400, noise=0.03, factor=0.4, random_state=0)
-    assert adjusted_rand_score(ring, fit(X, 2, feature_share=0.01).labels_) > 0.95
+    assert adjusted_rand_score(ring, fit(X, 2).labels_) > 0.95
 
 
 @pytest.mark.parametrize(
@@ -129,8 +118,6 @@ def test_a_run_uses_at_least_two_features():
     [
         ({"n_runs": 0}, "'n_runs' parameter"),
         ({"run_clusters": "many"}, "'run_clusters' parameter"),
-        ({"row_share": 0.0}, "'row_share' parameter"),
-        ({"feature_share": 1.5}, "'feature_share' parameter"),
         ({"method": "single"}, "'method' parameter"),
     ],
 )

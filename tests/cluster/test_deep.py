@@ -251,5 +251,5 @@ def test_invalid_new_rows_raise_an_error():
         model.predict(X[:2], sensitive_features=[0, 9])
     with pytest.raises(ValueError, match="4 features"):
         model.transform(X[:, :4])
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         model.predict_proba(np.full((1, 5), np.nan))

@@ -97,10 +97,9 @@ def test_a_sweep_makes_the_moves_that_lower_the_dense_trace_most(
         expected[i] = best_move(objective, expected, i)
     problem, _ = _build_problem([sparse.csr_array(S)], repeats.astype(float), groups)
     before = labels.copy()
-    scaled_weight = fairness_weight * 2.0**problem.exponent
     graph = problem.graph(np.ones(1))
     sums = problem.sums(graph, labels, 4)
-    n_moved = sweep(graph, problem.rows, scaled_weight, labels, sums)
+    n_moved = sweep(graph, problem.rows, fairness_weight, labels, sums)
     assert_array_equal(labels, expected)
     assert n_moved == (labels != before).sum()
 
@@ -123,7 +122,7 @@ def test_objective_is_the_dense_trace_and_never_increases(fairness_weight):
 @pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_objective_decreases_from_a_bad_start(seed):
     S, groups, labels = random_problem(seed, n_rows=80)
-    problem, _ = _build_problem([sparse.csr_array(S)], None, groups)
+    problem, _ = _build_problem([sparse.csr_array(S)], np.ones(len(S)), groups)
     ended, objectives, _, _ = problem.descend(labels, 0.3, max_iter=50, tol=0.0)
     assert len(objectives) > 3
     assert (np.diff(objectives) <= 1e-12 * objectives[0]).all()
@@ -277,31 +276,9 @@ def test_integer_weights_have_the_objective_of_repeated_rows(seed):
     repeats = np.random.default_rng(seed).integers(1, 5, size=20)
     objective = repeated_objective(S, groups, repeats, 0.7)
     problem, _ = _build_problem([sparse.csr_array(S)], repeats.astype(float), groups)
-    scaled_weight = 0.7 * np.exp2(problem.exponent)
-    ended, objectives, _, _ = problem.descend(labels, scaled_weight, max_iter=1, tol=0.0)
+    ended, objectives, _, _ = problem.descend(labels, 0.7, max_iter=1, tol=0.0)
     assert_allclose(objectives[0], objective(labels), rtol=1e-10)
     assert_allclose(objectives[1], objective(ended), rtol=1e-10)
-
-
-def test_rows_of_weight_zero_take_no_part():
-    X, groups, clusters = data(6, shift=9.0)
-    weights = np.where(np.arange(60) % 7 == 0, 0.0, 1.0)
-    kept = weights > 0
-    model = OneStageFairSpectralClustering(2, fairness_weight=0.01, random_state=0)
-    model.fit(X, sensitive_features=groups, sample_weight=weights)
-    objective, labels = model.objective_, model.labels_
-    assert clustering_accuracy_score(clusters, labels) == 1
-    model.fit(X[kept], sensitive_features=groups[kept])
-    assert_allclose(model.objective_, objective, rtol=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e150])
-def test_weights_of_any_size_stay_in_range(scale):
-    X, groups, _ = data(7)
-    model = OneStageFairSpectralClustering(3, random_state=0)
-    model.fit(X, sensitive_features=groups, sample_weight=np.linspace(1, 2, 60) * scale)
-    assert np.isfinite(model.objective_path_).all()
-    assert len(np.unique(model.labels_)) == 3
 
 
 # Invariances and degenerate input
@@ -310,16 +287,6 @@ def test_weights_of_any_size_stay_in_range(scale):
 def test_one_row_is_one_cluster():
     model = OneStageFairSpectralClustering(1).fit([[3.0]], sensitive_features=["a"])
     assert_array_equal(model.labels_, [0])
-
-
-def test_rows_without_an_edge_still_count_for_fairness():
-    X, groups, _ = data(11)
-    X[0] = 1e6
-    model = OneStageFairSpectralClustering(2, bandwidth=1.0, random_state=0)
-    model.fit(X, sensitive_features=groups)
-    assert len(np.unique(model.labels_)) == 2
-    assert model.counts_.sum() == 60
-    assert np.isfinite(model.objective_)
 
 
 def test_large_tables_take_the_sparse_path():
@@ -338,7 +305,7 @@ def test_too_few_sweeps_warn():
 
 
 def test_one_cluster_per_row_warns():
-    with pytest.warns(FairnessWarning, match="n_clusters=3 equals the number of rows"):
+    with pytest.warns(FairnessWarning, match="2 of 2 groups have fewer rows than n_clusters=3"):
         model = OneStageFairSpectralClustering(3).fit([[0], [1], [2]], sensitive_features=[0, 1, 0])
     assert_array_equal(model.labels_, [0, 1, 2])
 
@@ -347,7 +314,7 @@ GOOD = np.random.default_rng(3).normal(size=(10, 2))
 HALVES = np.arange(10) % 2
 
 BAD_INPUT = [
-    (GOOD, {"bandwidth": 1e-9}, {}, "Every affinity is zero"),
+    (GOOD, {"bandwidth": 1e-9}, {}, "10 of 10 rows are similar to no other row"),
     (GOOD, {"bandwidth": 0.0}, {}, "'bandwidth' parameter"),
     (GOOD, {"fairness_weight": -1.0}, {}, "'fairness_weight' parameter"),
     (GOOD, {"fairness_weight": np.inf}, {}, "'fairness_weight' parameter"),
@@ -357,7 +324,6 @@ BAD_INPUT = [
     (GOOD, {"views": [2, 0]}, {}, "should be positive integers"),
     ([GOOD, GOOD[:9]], {}, {}, r"\[10, 9\] rows, expected the same"),
     ([GOOD, GOOD], {"views": [2, 3]}, {}, r"the arrays have \[2, 2\] columns"),
-    (GOOD, {}, {"sample_weight": (np.arange(10) == 0) * 1.0}, "positive for 1 rows, fewer than"),
 ]
 
 

@@ -11,7 +11,6 @@ from scipy import linalg, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from fairanchor.cluster._affinity import build_affinity
 from fairanchor.cluster._spectral import FairLaplacian, FairSpectralClustering
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.metrics import clustering_accuracy_score
@@ -236,32 +235,26 @@ def test_weights_of_a_precomputed_graph_use_its_diagonal():
     assert_allclose(np.abs(weighted.embedding_[copies]), np.abs(repeated.embedding_), atol=1e-8)
 
 
-@pytest.mark.parametrize("n_rows", [60, 260])
-def test_rows_of_weight_zero_follow_their_neighbours(n_rows):
-    X, groups, clusters = blobs(10, n_rows)
-    X = X + 5 * clusters[:, None]
-    weights = np.where(np.arange(n_rows) % 5 == 0, 0.0, 2.0)
-    model = FairSpectralClustering(2, random_state=0)
-    model.fit(X, sensitive_features=groups, sample_weight=weights)
-    assert clustering_accuracy_score(clusters, model.labels_) == 1
-    assert model.counts_.sum() == weights.sum()
-    W = build_affinity(X, "rbf")
-    expected = pencil_eigenvalues(
-        W[weights > 0][:, weights > 0], groups[weights > 0], 2, normalized=True
-    )
-    kept = fit_graph(W, groups, 2, sample_weight=weights)
-    assert_allclose(kept.eigenvalues_, expected, atol=1e-10)
+def test_rows_of_weight_zero_follow_the_most_similar_row_of_a_graph():
+    W, groups = random_graph(10, 40), np.arange(40) % 2
+    weights = np.where(np.arange(40) % 5 == 0, 0.0, 2.0)
+    kept = weights > 0
+    alone = fit_graph(W[np.ix_(kept, kept)], groups[kept], 2, sample_weight=weights[kept])
+    for convert in (np.asarray, sparse.csr_array):
+        model = fit_graph(convert(W), groups, 2, sample_weight=weights)
+        assert_allclose(model.eigenvalues_, alone.eigenvalues_, atol=1e-12)
+        assert_array_equal(model.labels_[kept], alone.labels_)
+        most_similar = W[:, kept].argmax(axis=1)
+        assert_array_equal(model.labels_[~kept], alone.labels_[most_similar[~kept]])
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_tiny_and_huge_affinities_and_weights_stay_in_range(scale):
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_tiny_and_huge_affinities_stay_in_range(scale):
     W, groups = random_graph(11), np.arange(30) % 2
     expected = fit_graph(W, groups, 3)
     scaled = fit_graph(W * scale, groups, 3)
     assert_array_equal(scaled.labels_, expected.labels_)
     assert_allclose(scaled.embedding_ * np.sqrt(scale), expected.embedding_, rtol=1e-6)
-    weighted = fit_graph(W, groups, 3, sample_weight=np.full(30, scale))
-    assert_array_equal(weighted.labels_, expected.labels_)
     values = fit_graph(W * scale, groups, 3, normalized=False).eigenvalues_
     assert_allclose(
         values / scale, fit_graph(W, groups, 3, normalized=False).eigenvalues_, atol=1e-9
@@ -307,22 +300,11 @@ def test_few_anchors_give_exactly_k_clusters(n_rows, n_groups, solver):
 def test_one_row_groups_and_one_row_are_accepted():
     X, _, _ = blobs(17, 40)
     groups = np.where(np.arange(40) < 3, np.arange(40), 99)
-    model = FairSpectralClustering(3, random_state=0).fit(X, sensitive_features=groups)
+    with pytest.warns(FairnessWarning, match="3 of 4 groups have fewer rows than n_clusters=3"):
+        model = FairSpectralClustering(3, random_state=0).fit(X, sensitive_features=groups)
     assert model.counts_.shape == (3, 4)
     single = FairSpectralClustering(1).fit([[3.0]], sensitive_features=["a"])
     assert_array_equal(single.labels_, [0])
-
-
-def test_isolated_rows_are_left_out_with_a_warning():
-    W, groups = np.zeros((32, 32)), np.arange(32) % 2
-    W[:30, :30] = random_graph(18)
-    with pytest.warns(FairnessWarning, match="2 of 32 rows are similar to no other row.*row 30"):
-        model = fit_graph(W, groups, 2)
-    expected = fit_graph(W[:30, :30], groups[:30], 2)
-    assert_allclose(model.eigenvalues_, expected.eigenvalues_, atol=1e-12)
-    assert_allclose(model.embedding_[:30], expected.embedding_, atol=1e-12)
-    center = np.average(expected.embedding_, axis=0, weights=W[:30].sum(axis=1)[:30])
-    assert_allclose(model.embedding_[30:], [center, center], atol=1e-9)
 
 
 def test_more_components_than_clusters_warn():
@@ -337,8 +319,8 @@ def test_components_are_the_clusters_of_a_disconnected_graph():
     assert adjusted_rand_score(np.repeat(np.arange(3), 12), labels) == 1
 
 
-def test_too_few_fair_directions_warn():
-    with pytest.warns(FairnessWarning, match="4 connected rows in 3 groups have only 2 fair"):
+def test_too_few_fair_directions_are_an_embedding_of_fewer_columns():
+    with pytest.warns(FairnessWarning, match="3 of 3 groups have fewer rows than n_clusters=3"):
         model = FairSpectralClustering(3, random_state=0).fit(
             [[0.0], [1.0], [5.0], [6.5]], sensitive_features=[0, 1, 2, 0]
         )
@@ -347,7 +329,7 @@ def test_too_few_fair_directions_warn():
 
 
 def test_one_cluster_per_row_warns():
-    with pytest.warns(FairnessWarning, match="n_clusters=3 equals the number of rows"):
+    with pytest.warns(FairnessWarning, match="2 of 2 groups have fewer rows than n_clusters=3"):
         model = FairSpectralClustering(3).fit([[0], [1], [2]], sensitive_features=[0, 1, 0])
     assert_array_equal(model.labels_, [0, 1, 2])
     assert model.balance_ == 0
@@ -368,14 +350,24 @@ BAD_INPUT = [
     (GOOD[:, :9], {}, {}, r"shape \(10, 9\), expected a square"),
     (GOOD + np.triu(GOOD), {}, {}, "not symmetric"),
     (GOOD - 1, {}, {}, "Negative values in data"),
-    (np.zeros((10, 10)), {}, {}, "zero everywhere"),
-    (sparse.csr_array((10, 10)), {}, {}, "zero everywhere"),
+    (
+        np.diag(np.eye(10)[3]),
+        {},
+        {},
+        "9 of 10 rows are .* first is row 0",
+    ),
+    (sparse.csr_array((10, 10)), {}, {}, "10 of 10 rows are similar to no other row"),
     (GOOD * np.nan, {}, {}, "NaN"),
     (GOOD, {}, {"sample_weight": (np.arange(10) == 0) * 1.0}, "positive for 1 rows, fewer than"),
     (GOOD, {"affinity": "cosine"}, {}, "'affinity' parameter"),
     (GOOD, {"eigen_solver": "amg"}, {}, "'eigen_solver' parameter"),
     (GOOD, {"affinity": "rbf", "bandwidth": 0.0}, {}, "'bandwidth' parameter"),
-    (GOOD, {"affinity": "rbf", "bandwidth": 1e-9}, {}, "no edge.*bandwidth=1e-09"),
+    (
+        GOOD,
+        {"affinity": "rbf", "bandwidth": 1e-9},
+        {},
+        "similar to no other row .* increase the bandwidth",
+    ),
     (sparse.csr_array(GOOD), {"affinity": "knn"}, {}, "[Ss]parse data"),
 ]
 

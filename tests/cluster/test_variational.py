@@ -6,16 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from fairanchor._kernels._variational import Model, bound_updates, polish_labels
+from fairanchor._kernels._variational import polish_labels
+from fairanchor.cluster._variational import OBJECTIVES as OBJECTIVE_CLASSES
 from fairanchor.cluster._variational import (
     CutObjective,
+    Penalty,
     VariationalFairClustering,
-    _model,
+    bound_updates,
 )
-from fairanchor.groups._groups import check_groups
 from fairanchor.metrics import relative_balance_score
 from tiers import first_is_fast
 
@@ -121,12 +122,20 @@ def test_the_cut_with_the_published_weight_is_fair():
 # Lloyd's algorithm is the special case.
 
 
+def first_centers(X, n_clusters, seed):
+    """The centres of the first run."""
+    random_state = np.random.RandomState(seed)
+    return kmeans_plusplus(X, n_clusters, random_state=random_state)[0]
+
+
 @pytest.mark.parametrize("seed", first_is_fast(range(5)))
 @pytest.mark.parametrize("polish", [True, False])
 def test_zero_weight_is_lloyd_from_the_same_start(seed, polish):
     X, group = mixture(seed)
-    start = X[np.random.default_rng(seed).choice(len(X), 4, replace=False)]
-    ours = VariationalFairClustering(4, fairness_weight=0.0, init=start, tol=0.0, polish=polish)
+    start = first_centers(X, 4, seed)
+    ours = VariationalFairClustering(
+        4, fairness_weight=0.0, n_init=1, tol=0.0, polish=polish, random_state=seed
+    )
     ours.fit(X, sensitive_features=group)
     lloyd = KMeans(4, init=start, n_init=1, tol=0.0, algorithm="lloyd").fit(X)
     assert_array_equal(ours.labels_, lloyd.labels_)
@@ -137,10 +146,9 @@ def test_zero_weight_is_lloyd_from_the_same_start(seed, polish):
 def test_one_group_is_lloyd_whatever_the_weight():
     X, _ = mixture(3)
     one = np.zeros(len(X))
-    start = X[:4]
-    ours = VariationalFairClustering(4, fairness_weight=50.0, init=start, tol=0.0)
+    ours = VariationalFairClustering(4, fairness_weight=50.0, n_init=1, tol=0.0, random_state=3)
     ours.fit(X, sensitive_features=one)
-    lloyd = KMeans(4, init=start, n_init=1, tol=0.0).fit(X)
+    lloyd = KMeans(4, init=first_centers(X, 4, 3), n_init=1, tol=0.0).fit(X)
     assert_array_equal(ours.labels_, lloyd.labels_)
     assert ours.fairness_error_ == 0
 
@@ -175,10 +183,10 @@ def test_bound_updates_never_raise_the_soft_energy(seed, log_strength):
     costs = rng.exponential(rng.choice([0.01, 1.0, 300.0]), size=(n, k))
     codes = rng.integers(0, n_groups, n)
     weights = rng.uniform(0.1, 4.0, n)
-    shares = np.bincount(codes, weights, minlength=n_groups) / weights.sum()
-    sharpness, prices, energies, _ = bound_updates(
-        costs, Model(weights, codes, shares, 10.0**log_strength, FLOOR), 1.0, 2.0, 300, 1e-9
-    )
+    codes = np.unique(codes, return_inverse=True)[1]
+    shares = np.bincount(codes, weights) / weights.sum()
+    penalty = Penalty(codes, weights, shares, 10.0**log_strength, FLOOR)
+    sharpness, prices, energies = bound_updates(costs, penalty, 1.0, 2.0, 300, 1e-9)
     assert (np.diff(energies) <= 0).all()
     S = dense_soft_labels(costs, codes, sharpness, prices)
     expected = soft_energy(S, costs, weights, codes, shares, 10.0**log_strength)
@@ -195,9 +203,8 @@ def dense_soft_labels(costs, codes, sharpness, prices):
 
 def soft_energy(S, costs, weights, codes, shares, strength):
     masses = np.array([(S * weights[:, None])[codes == r].sum(axis=0) for r in range(len(shares))])
-    used = shares > 0
-    masses = np.maximum(masses[used], FLOOR * shares[used, None])
-    divergences = shares[used, None] * np.log(shares[used, None] * masses.sum(axis=0) / masses)
+    masses = np.maximum(masses, FLOOR * shares[:, None])
+    divergences = shares[:, None] * np.log(shares[:, None] * masses.sum(axis=0) / masses)
     return weights @ (S * costs).sum(axis=1) + strength * divergences.sum()
 
 
@@ -207,9 +214,8 @@ def test_bound_updates_equal_the_published_multiplicative_form():
     n, k, strength, lipschitz = 40, 3, 2.0, 2.0
     costs, codes = rng.uniform(0, 3, size=(n, k)), np.arange(n) % 2
     shares = np.array([0.5, 0.5])
-    sharpness, prices, energies, _ = bound_updates(
-        costs, Model(np.ones(n), codes, shares, strength, FLOOR), 1.0, lipschitz, 7, 0.0
-    )
+    penalty = Penalty(codes, np.ones(n), shares, strength, FLOOR)
+    sharpness, prices, energies = bound_updates(costs, penalty, 1.0, lipschitz, 7, 0.0)
     S = np.exp(-costs)
     S /= S.sum(axis=1, keepdims=True)
     for _ in range(7):
@@ -244,7 +250,7 @@ def test_polished_labels_cannot_be_improved_by_one_move(strength):
         return weights @ costs[np.arange(n), labels] + strength * penalty
 
     before = energy(labels)
-    polish_labels(np.arange(n), costs, Model(weights, codes, shares, strength, FLOOR), 100, labels)
+    polish_labels(np.arange(n), costs, weights, codes, shares, strength, FLOOR, 100, labels)
     reached = energy(labels)
     assert reached < before
     for i in range(n):
@@ -270,32 +276,19 @@ def test_equal_rows_are_shared_out_though_their_soft_labels_tie():
 def test_integer_weights_are_repetitions(objective, fairness_weight):
     X, group = mixture(5, n=60)
     weights = np.random.default_rng(1).integers(1, 4, len(X))
-    model = VariationalFairClustering(
-        3, objective=objective, fairness_weight=fairness_weight, init=X[:3], polish=False
-    )
-    by_weight = model.fit_predict(X, sensitive_features=group, sample_weight=weights)
-    energy = model.energy_path_[-1]
+    model = VariationalFairClustering(3, objective=objective, polish=False)
     rows = np.repeat(np.arange(len(X)), weights)
-    by_rows = model.fit_predict(X[rows], sensitive_features=group[rows])
-    assert_array_equal(by_weight[rows], by_rows)
-    assert_allclose(model.energy_path_[-1], energy)
+
+    def run(rows, weights):
+        penalty = Penalty.of(group[rows], weights.astype(float), fairness_weight)
+        return model._run(OBJECTIVE_CLASSES[objective](X[rows], penalty, 3, 20), X[:3])
+
+    by_weight, by_rows = run(np.arange(len(X)), weights), run(rows, np.ones(len(rows)))
+    assert_array_equal(by_weight.labels[rows], by_rows.labels)
+    assert_allclose(by_rows.energies, by_weight.energies)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_rows_without_weight_change_nothing_for_the_others(objective):
-    X, group = mixture(6, n=80)
-    weights = np.ones(len(X))
-    weights[::5] = 0.0
-    kept = weights > 0
-    model = VariationalFairClustering(3, objective=objective, random_state=0)
-    labels = model.fit_predict(X, sensitive_features=group, sample_weight=weights)
-    alone = model.fit_predict(X[kept], sensitive_features=group[kept], sample_weight=weights[kept])
-    assert_array_equal(labels[kept], alone)
-    nearest = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2).argmin(axis=1)
-    assert_array_equal(labels[~kept], nearest[~kept])
-
-
-@pytest.mark.parametrize("scale", [2.0**-300, 2.0**-10, 2.0**300])
+@pytest.mark.parametrize("scale", [2.0**-150, 2.0**-10, 2.0**150])
 def test_units_do_not_matter_if_the_weight_follows(scale):
     X, group = mixture(8)
     model = VariationalFairClustering(3, fairness_weight=2.0, random_state=0)
@@ -305,7 +298,7 @@ def test_units_do_not_matter_if_the_weight_follows(scale):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("scale", [2.0**-300, 8.0])
+@pytest.mark.parametrize("scale", [2.0**-150, 8.0])
 def test_the_default_weight_follows_the_unit_of_the_rows(objective, scale):
     X, group = mixture(8)
     model = VariationalFairClustering(3, objective=objective, random_state=0)
@@ -353,8 +346,7 @@ def dense_cut(X, labels, weights, n_neighbors):
 def test_costs_of_the_cut_are_its_gradient():
     X, group = mixture(4, n=40)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
-    model = _model(check_groups(group, len(X)), np.arange(len(X)), weights, 1.0)
-    objective = CutObjective(X, model, 3, 8)
+    objective = CutObjective(X, Penalty.of(group, weights, 1.0), 3, 8)
     labels = np.arange(len(X)) % 3
     W = objective.links.toarray()
 
@@ -394,7 +386,7 @@ def test_centres_of_the_median_objective_have_the_least_sum_of_distances(seed):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_all_rows_equal_gives_all_clusters_and_a_warning(objective):
     model = VariationalFairClustering(3, objective=objective, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="lost all rows, also after 2 new starts"):
+    with pytest.warns(ConvergenceWarning, match="2 of n_clusters=3 clusters lost all rows"):
         model.fit(np.ones((30, 2)), sensitive_features=np.arange(30) % 2)
     assert_array_equal(np.unique(model.labels_), [0, 1, 2])
 
@@ -410,12 +402,9 @@ def test_an_interrupted_run_warns():
     ("params", "match"),
     [
         ({"fairness_weight": -0.1}, "'fairness_weight' parameter"),
-        ({"fairness_weight": np.inf}, r"range \[0.0, inf\)"),
-        ({"fairness_weight": 1e305}, r"fairness_weight=1e\+305 times the total weight 20"),
+        ({"fairness_weight": 1e101}, r"range \[0.0, 1e\+100\]"),
         ({"objective": "kmedoids"}, "'objective' parameter"),
         ({"n_neighbors": 1}, "'n_neighbors' parameter"),
-        ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\), expected \(3, 3\)"),
-        ({"init": np.full((3, 3), np.nan)}, "init contains NaN"),
     ],
 )
 def test_bad_parameters_are_refused(params, match):

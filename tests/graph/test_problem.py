@@ -62,11 +62,11 @@ def test_alpha_within_the_range_is_taken_as_it_is(anchors, factor):
     assert AnchorGraphProblem(anchors, np.zeros(6), 1, alpha).alpha == alpha
 
 
-@pytest.mark.parametrize(("alpha", "effective"), [(0.3, 0.3), (0.0, 1.0), (np.inf, 1.0)])
-def test_equal_anchors_keep_alpha_where_it_is_of_use(alpha, effective):
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.3, np.inf])
+def test_equal_anchors_need_no_alpha(alpha):
     problem = AnchorGraphProblem(np.ones((4, 2)), np.zeros(4), 1, alpha)
-    assert problem.alpha == effective
-    assert_allclose(problem.Q, effective * np.eye(4))
+    assert problem.alpha == 1.0
+    assert_allclose(problem.Q, np.eye(4))
 
 
 def test_history_is_converted_to_the_users_units():

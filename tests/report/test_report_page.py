@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import fields
 from functools import cache
 from html.parser import HTMLParser
+from importlib import metadata
 from types import SimpleNamespace
 
 import numpy as np
@@ -303,3 +304,17 @@ def test_without_jinja_the_error_names_the_extra(monkeypatch):
     run = summarise_labels([0, 1], sensitive_features=["a", "b"])
     with pytest.raises(ImportError, match=r'pip install "fairanchor\[report\]"'):
         render_report(run)
+
+
+def test_the_facts_need_no_jinja(monkeypatch):
+    version = metadata.version
+
+    def without_jinja(name):
+        if name == "jinja2":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setattr(metadata, "version", without_jinja)
+    facts = report_facts(summarise_labels([0, 1], sensitive_features=["a", "b"]))
+    assert facts["met"]["relative_balance"] == 0.0

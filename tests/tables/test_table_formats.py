@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import csv, feather, ipc, parquet
+from pyarrow import csv, parquet
 
 from fairanchor.tables._read import open_table
 from fairanchor.tables._roles import choose_columns
@@ -48,21 +48,6 @@ def test_csv_is_read_by_other_programs(tmp_path):
     assert frame.to_dict("list") == TABLE.to_pydict()
 
 
-def test_formats_are_told_by_content_not_by_name(tmp_path):
-    parquet.write_table(TABLE, tmp_path / "a.dat")
-    feather.write_feather(TABLE, tmp_path / "b.dat")
-    csv.write_csv(TABLE, tmp_path / "c.dat")
-    for name in ("a.dat", "b.dat", "c.dat"):
-        assert read_all(tmp_path / name).equals(TABLE), name
-
-
-def as_stream(table):
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
 def as_parquet(table):
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -75,39 +60,29 @@ def as_csv(table):
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize("encode", [as_csv, as_parquet, as_stream])
-def test_standard_input_may_have_any_format(monkeypatch, encode):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(encode(TABLE))))
+def test_files_without_a_known_suffix_are_text(tmp_path):
+    for name in ("t.dat", "no suffix", "T.CSV"):
+        (tmp_path / name).write_bytes(as_csv(TABLE))
+        assert read_all(tmp_path / name).equals(TABLE), name
+
+
+def test_standard_input_is_text(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(as_csv(TABLE))))
     assert read_all("-").equals(TABLE)
 
 
-def test_compressed_csv_is_read(tmp_path):
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(as_csv(TABLE)))
-    assert read_all(tmp_path / "t.csv.gz").equals(TABLE)
-
-
-@pytest.mark.parametrize(
-    ("name", "encode"),
-    [
-        ("t.tsv.gz", lambda table: as_csv(table.drop_columns("id")).replace(b",", b"\t")),
-        ("t.parquet.gz", lambda table: as_parquet(table.drop_columns("id"))),
-        ("t.gz", lambda table: as_stream(table.drop_columns("id"))),
-        ("no suffix", lambda table: as_csv(table.drop_columns("id"))),
-    ],
-)
-def test_every_format_may_be_compressed(tmp_path, name, encode):
-    (tmp_path / name).write_bytes(gzip.compress(encode(TABLE)))
+@pytest.mark.parametrize(("name", "mark"), [("t.csv.gz", b","), ("t.tsv.gz", b"\t")])
+def test_text_may_be_compressed(tmp_path, name, mark):
+    table = TABLE.drop_columns("id")
+    (tmp_path / name).write_bytes(gzip.compress(as_csv(table).replace(b",", mark)))
     source = open_table(tmp_path / name)
-    assert source.read(source.columns).equals(TABLE.drop_columns("id"))
+    assert source.read(source.columns).equals(table)
 
 
-@pytest.mark.parametrize(
-    "encode", [as_csv, as_parquet, as_stream, lambda t: gzip.compress(as_csv(t))]
-)
-def test_a_pipe_may_have_any_format(tmp_path, encode):
+def test_a_pipe_is_read_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(encode(TABLE),))
+    writer = threading.Thread(target=pipe.write_bytes, args=(as_csv(TABLE),))
     writer.start()
     try:
         assert read_all(pipe).equals(TABLE)
@@ -184,15 +159,13 @@ REFUSED = {
         "is not UTF-8 text.*iconv -f latin1",
     ),
     "id not UTF-8": ("t.csv", "id,b\né,1\n".encode("latin-1"), "not UTF-8"),
-    "workbook": ("t.csv", b"PK\x03\x04....", "Save a workbook as CSV"),
+    "workbook": ("t.csv", b"PK\x03\x04....", "save a workbook as CSV"),
     "old workbook": ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00", "is not text"),
-    "bzip2": ("t.csv.bz2", b"BZh91AY", "decompress other archives than gzip"),
     "UTF-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), "convert UTF-16 to UTF-8"),
-    "JSON": ("t.json", b'[{"a": 1}]', "is not text with values between separators"),
     "NUL later on": ("t.csv", b"a,b\n" + b"1,2\n" * 9 + b"\x00", "is not text"),
     "header not UTF-8": ("t.csv", "é,b\n1,2\n".encode("latin-1"), "is not UTF-8 text"),
     "binary": ("t.csv", b"\x00\x01\x02\x03\x04\x05\x06\x07", "is not text"),
-    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "does not begin as such a file"),
+    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "not a complete Parquet file"),
     "truncated Parquet": ("t.parquet", as_parquet(TABLE)[:200], "not a complete Parquet file"),
     "truncated Arrow": ("t.arrow", b"ARROW1\x00\x00abc", "not a complete Arrow file"),
 }
@@ -234,7 +207,7 @@ def test_an_unknown_suffix_of_the_output_is_refused(tmp_path):
 def test_no_truncated_parquet_is_taken_for_a_whole_one(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "t.parquet"
     path.write_bytes(as_parquet(TABLE)[:cut])
-    with pytest.raises(ValueError, match="not a complete Parquet|does not begin"):
+    with pytest.raises(ValueError, match="not a complete Parquet"):
         read_all(path)
 
 

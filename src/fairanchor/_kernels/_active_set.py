@@ -5,10 +5,8 @@ Each row solves a small quadratic program that shares its matrix with all others
     minimise  1/2 z'Qz + b'z   over the simplex,  Q = HH' + alpha I
 
 K is the inverse of the matrix [[0, 1'], [1, Q_SS]] of the equality-constrained problem on
-the support S. Adding and dropping an anchor are rank-one updates of K. Where
-anchors nearly lie in a line or plane and the ridge is small, updates lose their digits, and K is
-computed anew. A row with s of the m anchors in its support takes about s steps of m * s
-operations.
+the support S. Adding and dropping an anchor are rank-one updates of K. A row with s of the m
+anchors in its support takes about s steps of m * s operations.
 """
 
 import numpy as np
@@ -16,13 +14,11 @@ from numba import njit
 
 from fairanchor._kernels import NUMBA_CACHE, REASSOCIATE
 
-# How often a row whose K has lost them gets a new one, and what is then exact: in weight, but not
-# less than rounding errors are, relative to the terms of a gradient.
-MOST_RENEWALS = 20
+#: An error of a gradient that is not seen: in weight, times the ridge, but not less than rounding
+#: errors are, relative to the terms of a gradient.
 EXACT_WEIGHT = 1e-4
+MOST_RENEWALS = 20
 ROUNDING = 2e-15
-# Below, the support nearly contains the anchor: K's updates have lost the digits of the rest.
-SMALL_PIVOT = 1e-5
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -76,7 +72,7 @@ def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, col
     z[0] = 1.0
     K[0, 0], K[0, 1], K[1, 0], K[1, 1] = -Q[first, first], 1.0, 1.0, 0.0
     multiplier = 0.0
-    n_rejected, n_refined, n_renewed, is_rough = 0, 0, 0, False
+    n_rejected, n_refined, n_renewed = 0, 0, 0
     for _ in range(20 + 10 * m):
         _gradient(b, Q, support, size, z, gradient)
         multiplier = _residual_on_support(size, support, z, gradient, residual)
@@ -88,29 +84,24 @@ def _solve_row(b, Q, alpha, tolerance, support, z, K, gradient, residual, u, col
                 entering, lowest = j, gradient[j]
         is_stale = False
         if entering >= 0:
-            pivot = enter(entering, size, Q, alpha, support, K, u, column, gradient)
-            is_rough |= pivot < SMALL_PIVOT * Q[entering, entering]
+            pivot = enter(entering, size, Q, alpha, support, K, u, column)
             if _take(size, z, u, (multiplier - lowest) / pivot):
                 size += 1
                 continue
             z[size] = 0.0
             residual[size] = multiplier - lowest
             size += 1
-        elif is_rough and n_renewed < MOST_RENEWALS and _largest(residual, size) > exact:
-            is_stale = True
+        elif n_renewed < MOST_RENEWALS and np.abs(residual[:size]).max() > exact:
             renew(size, Q, support, K)
+            n_rejected, n_renewed, is_stale = 0, n_renewed + 1, True
         # Without an anchor to enter this is a last step of iterative refinement.
         size, multiplier = _move(b, Q, multiplier, size, support, z, K, gradient, residual, u)
-        if entering >= 0 and not _contains(support, size, entering):
-            n_rejected += 1
-            if n_rejected >= 2 and is_rough and n_renewed < MOST_RENEWALS:
-                is_stale = True
-                renew(size, Q, support, K)
-        if is_stale:
-            n_rejected, n_renewed = 0, n_renewed + 1
-            continue
+        n_rejected += entering >= 0 and not np.any(support[:size] == entering)
+        if n_rejected >= 2 and n_renewed < MOST_RENEWALS:
+            renew(size, Q, support, K)
+            n_rejected, n_renewed, is_stale = 0, n_renewed + 1, True
         # Rejected twice, it promised nothing but rounding errors.
-        if entering < 0 or n_rejected >= 2:
+        if not is_stale and (entering < 0 or n_rejected >= 2):
             if _normalise(z, size) <= 1e-13 or n_refined == 4:
                 return size, multiplier, True
             n_refined += 1
@@ -141,14 +132,6 @@ def _normalise(z, size):
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
-def _contains(support, size, j):
-    for a in range(size):  # noqa: SIM110  numba has no any() of a generator
-        if support[a] == j:
-            return True
-    return False
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
 def _residual_on_support(size, support, z, gradient, residual):
     """Write how far the gradient is from constant; return its mean under z."""
     multiplier = 0.0
@@ -157,14 +140,6 @@ def _residual_on_support(size, support, z, gradient, residual):
     for a in range(size):
         residual[a] = multiplier - gradient[support[a]]
     return multiplier
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _largest(residual, size):
-    largest = 0.0
-    for a in range(size):
-        largest = max(largest, abs(residual[a]))
-    return largest
 
 
 @njit(nogil=True, cache=NUMBA_CACHE)
@@ -279,8 +254,8 @@ def sweep(
 
 
 @njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _border(j, size, Q, support, K, u, column):
-    """Write u = K (1, Q_Sj), what the support gives up for anchor j; return the pivot."""
+def enter(j, size, Q, alpha, support, K, u, column):
+    """Border K with anchor j; write u, what the support gives up for it. Returns the pivot."""
     n = size + 1
     row = Q[j]
     column[0] = 1.0
@@ -298,47 +273,12 @@ def _border(j, size, Q, support, K, u, column):
         first, x = K[size], column[size]
         for p in range(n):
             u[p] += x * first[p]
-    return _pivot(j, n, Q, u, column)
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _pivot(j, n, Q, u, column):
-    pivot = Q[j, j]
+    # The pivot is a squared distance and the ridge's part: less is what rounding left of it.
+    pivot, least = Q[j, j], 1.0
     for p in range(n):
         pivot -= column[p] * u[p]
-    return pivot
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _ridge_of_pivot(size, alpha, u):
-    """The ridge's part of a pivot: that of the anchor, and of what the support gives up."""
-    total = 1.0
-    for a in range(1, size + 1):
-        total += u[a] * u[a]
-    return alpha * total
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def _refine_border(size, Q, support, K, u, column, work):
-    """Correct u, the solution for the border of an anchor, by its residual."""
-    work[0] = 1.0
-    for a in range(1, size + 1):
-        work[0] -= u[a]
-    for p in range(1, size + 1):
-        row = Q[support[p - 1]]
-        total = column[p] - u[0]
-        for a in range(1, size + 1):
-            total -= row[support[a - 1]] * u[a]
-        work[p] = total
-    for p in range(size + 1):
-        for a in range(size + 1):
-            u[p] += K[p, a] * work[a]
-
-
-@njit(nogil=True, cache=NUMBA_CACHE, fastmath=REASSOCIATE)
-def _extend(j, size, support, K, u, pivot):
-    """Border K with anchor j."""
-    n = size + 1
+        least += (p > 0) * u[p] * u[p]
+    pivot = max(pivot, alpha * least)
     last = K[n]
     for p in range(n):
         row = K[p]
@@ -349,18 +289,6 @@ def _extend(j, size, support, K, u, pivot):
         last[p] = -scaled
     last[n] = 1.0 / pivot
     support[size] = j
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def enter(j, size, Q, alpha, support, K, u, column, work):
-    """Border K with anchor j; u is what the support gives up for it. Returns the pivot."""
-    pivot = _border(j, size, Q, support, K, u, column)
-    if pivot < SMALL_PIVOT * Q[j, j]:
-        for _ in range(2):
-            _refine_border(size, Q, support, K, u, column, work)
-        # The pivot is a squared distance and this: less, even zero, is what rounding left of it.
-        pivot = max(_pivot(j, size + 1, Q, u, column), _ridge_of_pivot(size, alpha, u))
-    _extend(j, size, support, K, u, pivot)
     return pivot
 
 

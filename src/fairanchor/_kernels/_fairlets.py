@@ -1,4 +1,4 @@
-"""Kernels of fairlets: a quadtree in which rows are matched to hubs, and swaps of medoids.
+"""Kernels of fairlets: a quadtree in which rows are matched to hubs.
 
 The tree halves one coordinate at a time, so its nodes include those of the usual quadtree
 and every inner node has two children, whatever the number of features. Nodes with all rows on
@@ -153,67 +153,3 @@ def take_surplus(pairs, first, second, surplus, units):
         units[pair] -= spared
         surplus[i] -= spared
         surplus[j] -= spared
-
-
-@njit(**LEAN)
-def swap_medoids(distance, weights, medoids, max_passes):
-    """Improve medoids by single swaps until none lowers the cost; in place.
-
-    Every candidate is tried against all medoids at once: its gain splits into a part that
-    does not depend on which medoid leaves, and one number per medoid. Returns the cost, the number
-    of passes over all candidates, and whether the last one found no swap.
-    """
-    n = len(distance)
-    nearest = np.empty(n, dtype=np.int64)
-    first, second = np.empty(n), np.empty(n)
-    cost = _two_nearest(distance, weights, medoids, nearest, first, second)
-    is_medoid = np.zeros(n, dtype=np.bool_)
-    is_medoid[medoids] = True
-    for n_passes in range(1, max_passes + 1):
-        n_swaps = 0
-        for candidate in range(n):
-            if is_medoid[candidate]:
-                continue
-            change = _swap_changes(distance[candidate], weights, nearest, first, second, medoids)
-            leaving = np.argmin(change)
-            if change[leaving] < -1e-12 * cost:
-                is_medoid[medoids[leaving]] = False
-                is_medoid[candidate] = True
-                medoids[leaving] = candidate
-                cost = _two_nearest(distance, weights, medoids, nearest, first, second)
-                n_swaps += 1
-        if n_swaps == 0:
-            return cost, n_passes, True
-    return cost, max_passes, False
-
-
-@njit(**INNER)
-def _swap_changes(to_candidate, weights, nearest, first, second, medoids):
-    """Change of the cost when the candidate replaces each of the medoids."""
-    change = np.zeros(len(medoids))
-    shared = 0.0
-    for i in range(len(weights)):
-        if to_candidate[i] < first[i]:
-            shared += weights[i] * (to_candidate[i] - first[i])
-        else:
-            closest = min(to_candidate[i], second[i])
-            change[nearest[i]] += weights[i] * (closest - first[i])
-    return change + shared
-
-
-@njit(**INNER)
-def _two_nearest(distance, weights, medoids, nearest, first, second):
-    """Nearest and second nearest medoid of every point, in place; returns the cost."""
-    cost = 0.0
-    for i in range(len(weights)):
-        first[i] = second[i] = np.inf
-        for m in range(len(medoids)):
-            d = distance[medoids[m], i]
-            if d < first[i]:
-                second[i] = first[i]
-                first[i] = d
-                nearest[i] = m
-            elif d < second[i]:
-                second[i] = d
-        cost += weights[i] * first[i]
-    return cost

@@ -4,7 +4,6 @@ A sweep keeps its `State` up to date. The caller computes it anew before each sw
 rounding errors cannot accumulate.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -45,121 +44,80 @@ def relaxation_sweep(order, rows, least_balance, state):
     n_moves = 0
     for i in order:
         x, weight, group, origin = rows.X[i], rows.weights[i], rows.codes[i], labels[i]
-        if sizes[origin] == 1:
+        rest = totals[origin] - weight
+        if sizes[origin] == 1 or rest <= 0.0:
             continue
-        leaving = _leaving(_squared_distance(x, centers[origin]), weight, totals[origin])
+        leaving = weight * _squared_distance(x, centers[origin]) * (totals[origin] / rest)
         best, target = -RELATIVE_NOISE * leaving, origin
         for l in range(len(totals)):
             if l == origin:
                 continue
-            joining = _joining(_squared_distance(x, centers[l]), weight, totals[l])
+            joining = weight * _squared_distance(x, centers[l])
+            joining *= totals[l] / (totals[l] + weight)
             if joining - leaving < best and _may_move(
                 masses, group, weight, origin, l, least_balance
             ):
                 best, target = joining - leaving, l
-        if target == origin:
-            continue
-        for j in range(len(x)):
-            centers[origin, j] -= weight * (x[j] - centers[origin, j]) / (totals[origin] - weight)
-            centers[target, j] += weight * (x[j] - centers[target, j]) / (totals[target] + weight)
-        _move_mass(masses, group, weight, origin, target)
-        totals[origin] -= weight
-        totals[target] += weight
-        sizes[origin] -= 1
-        sizes[target] += 1
-        labels[i] = target
-        n_moves += 1
+        if target != origin:
+            _add_row(state, target, x, weight, group)
+            _add_row(state, origin, x, -weight, group)
+            sizes[origin] -= 1
+            sizes[target] += 1
+            labels[i] = target
+            n_moves += 1
     return n_moves
 
 
 @njit(**LEAN)
-def improvement_sweep(rows, distances, members, starts, state):
+def improvement_sweep(rows, distances, members, starts, least, reach, state):
     """Swap pairs of rows of one group between two clusters where that lowers the cost.
 
-    Each row takes the first partner that does. Blocks of partners that a lower bound on the
-    change rules out are skipped; the bound uses the ``distances`` before the sweep, so that
+    Each row takes the first partner that does. Partners, and cells of them, that a lower bound on
+    the change rules out are skipped; the bound uses the ``distances`` before the sweep, so that
     only a sweep without any swap proves that there is no improving pair. ``members`` are rows
-    sorted by group and cluster, ``starts`` their blocks. Returns the number of swaps.
+    sorted by group and cluster, and ``starts`` these cells, with the ``least`` gain and the largest
+    ``reach`` of their rows (weight times distance) to every cluster. Returns the number of swaps.
     """
-    n_rows, n_clusters = distances.shape
-    least, reach, heaviest = _partner_bounds(rows.weights, distances, members, starts)
-    lightest = rows.weights.min()
-    n_swaps = 0
-    for i in range(n_rows):
-        a, group, weight = state.labels[i], rows.codes[i], rows.weights[i]
+    labels, centers, totals, _, masses = state
+    n_clusters, lightest, n_swaps = len(totals), rows.weights.min(), 0
+    for i in range(len(labels)):
+        x, a, group, weight = rows.X[i], labels[i], rows.codes[i], rows.weights[i]
         for b in range(n_clusters):
-            first, last = starts[group, b], starts[group, b + 1]
-            if a == b or first == last:
+            cell = group * n_clusters + b
+            left = weight * (distances[i, b] ** 2 - distances[i, a] ** 2)
+            in_a, in_b = weight * distances[i, a], weight * distances[i, b]
+            # The centres move by no more than what the rows are away from them.
+            saved = (in_a + reach[cell, a]) ** 2 + (in_b + reach[cell, b]) ** 2
+            smallest = max(min(totals[a], totals[b] - reach[cell, -1]) - weight, 0.0) + lightest
+            if a == b or left + least[cell, a] >= saved / smallest:
                 continue
-            change = weight * (distances[i, b] - distances[i, a])
-            in_a = reach[group, a, b] + weight * math.sqrt(distances[i, a])
-            in_b = reach[group, b, b] + weight * math.sqrt(distances[i, b])
-            left_a = max(state.totals[a] - weight, 0.0) + lightest
-            left_b = max(state.totals[b] - heaviest[group, b], 0.0) + weight
-            slack = in_a * in_a / left_a + in_b * in_b / left_b
-            if change + least[group, a, b] >= slack:
-                continue
-            if _swap_with_one_of(members[first:last], i, b, slack - change, rows, distances, state):
-                n_swaps += 1
+            for partner in members[starts[cell] : starts[cell + 1]]:
+                y, other = rows.X[partner], rows.weights[partner]
+                to_a, to_b = distances[partner, a], distances[partner, b]
+                new_a = max(totals[a] - weight + other, lightest)
+                new_b = max(totals[b] - other + weight, lightest)
+                saved = (in_a + other * to_a) ** 2 / new_a + (in_b + other * to_b) ** 2 / new_b
+                if labels[partner] != b or left + other * (to_a**2 - to_b**2) >= saved:
+                    continue
+                change, noise = swap_change(
+                    x, y, weight, other, centers[a], centers[b], totals[a], totals[b]
+                )
+                is_fair = weight == other or _may_move(masses, group, weight - other, a, b, np.inf)
+                if change < -RELATIVE_NOISE * noise and is_fair:
+                    _add_row(state, a, y, other, group)
+                    _add_row(state, b, x, weight, group)
+                    _add_row(state, a, x, -weight, group)
+                    _add_row(state, b, y, -other, group)
+                    labels[i], labels[partner] = b, a
+                    n_swaps += 1
+                    break
+            if labels[i] != a:
                 break
     return n_swaps
 
 
-@njit(**INNER)
-def _partner_bounds(weights, distances, members, starts):
-    """Per group and clusters a, b: what partners in b can contribute at best.
-
-    That is the smallest ``weight * (distance to a - distance to b)``, the largest ``weight *
-    sqrt(distance to a)``, and the largest weight.
-    """
-    n_groups, n_clusters = starts.shape[0], starts.shape[1] - 1
-    least = np.full((n_groups, n_clusters, n_clusters), np.inf)
-    reach = np.zeros((n_groups, n_clusters, n_clusters))
-    heaviest = np.zeros((n_groups, n_clusters))
-    for r in range(n_groups):
-        for b in range(n_clusters):
-            for i in members[starts[r, b] : starts[r, b + 1]]:
-                weight = weights[i]
-                heaviest[r, b] = max(heaviest[r, b], weight)
-                for a in range(n_clusters):
-                    change = weight * (distances[i, a] - distances[i, b])
-                    least[r, a, b] = min(least[r, a, b], change)
-                    reach[r, a, b] = max(reach[r, a, b], weight * math.sqrt(distances[i, a]))
-    return least, reach, heaviest
-
-
-@njit(**INNER)
-def _swap_with_one_of(candidates, i, b, bound, rows, distances, state):
-    """Swap row i with the first candidate in b that lowers the cost and is allowed, if any."""
-    labels, centers, totals, _, masses = state
-    a, group, weight = labels[i], rows.codes[i], rows.weights[i]
-    for partner in candidates:
-        other = rows.weights[partner]
-        is_promising = other * (distances[partner, a] - distances[partner, b]) < bound
-        if not is_promising or labels[partner] != b:
-            continue
-        new_a, new_b = _exchanged(totals[a], weight, other), _exchanged(totals[b], other, weight)
-        change, noise = swap_change(
-            rows.X[i], rows.X[partner], weight, other, centers[a], centers[b], new_a, new_b
-        )
-        surplus = weight - other
-        if change >= -RELATIVE_NOISE * noise or not (
-            surplus == 0.0 or _may_move(masses, group, surplus, a, b, np.inf)
-        ):
-            continue
-        for j in range(rows.X.shape[1]):
-            x, y = rows.X[i, j], rows.X[partner, j]
-            centers[a, j] += (other * (y - centers[a, j]) - weight * (x - centers[a, j])) / new_a
-            centers[b, j] += (weight * (x - centers[b, j]) - other * (y - centers[b, j])) / new_b
-        totals[a], totals[b] = new_a, new_b
-        _move_mass(masses, group, surplus, a, b)
-        labels[i], labels[partner] = b, a
-        return True
-    return False
-
-
 @njit(**LEAN)
-def swap_change(x, y, weight_x, weight_y, center_a, center_b, new_a, new_b):
+def swap_change(x, y, weight_x, weight_y, center_a, center_b, total_a, total_b):
     """Change of the cost when x leaves a for b and y leaves b for a, and its terms' size.
 
     Around the old centre a cluster's moment changes by the rows' own terms; what the new
@@ -173,14 +131,22 @@ def swap_change(x, y, weight_x, weight_y, center_a, center_b, new_a, new_b):
         size += weight_x * (xb * xb + xa * xa) + weight_y * (ya * ya + yb * yb)
         shift_a += (weight_y * ya - weight_x * xa) ** 2
         shift_b += (weight_x * xb - weight_y * yb) ** 2
+    # Positive also where rounding makes the lost weight exceed the total.
+    new_a = max(total_a - weight_x, 0.0) + weight_y
+    new_b = max(total_b - weight_y, 0.0) + weight_x
     saved = shift_a / new_a + shift_b / new_b
     return moved - saved, size + saved
 
 
 @njit(**INNER)
-def _exchanged(total, lost, gained):
-    """New total; positive also where rounding makes the lost weight exceed the total."""
-    return max(total - lost, 0.0) + gained
+def _add_row(state, l, x, weight, group):
+    """Let a row join a cluster, or leave it with a negative weight."""
+    centers, totals, masses = state.centers, state.totals, state.masses
+    totals[l] += weight
+    masses[l, group] = max(masses[l, group] + weight, 0.0)
+    if totals[l] > 0.0:
+        for j in range(len(x)):
+            centers[l, j] += weight * (x[j] - centers[l, j]) / totals[l]
 
 
 @njit(**INNER)
@@ -188,35 +154,17 @@ def _may_move(masses, group, weight, origin, target, least_balance):
     """Whether the clusters stay above ``least_balance`` or get no worse than they are."""
     needed = min(least_balance, _balance(masses[origin]), _balance(masses[target]))
     before_origin, before_target = masses[origin, group], masses[target, group]
-    _move_mass(masses, group, weight, origin, target)
+    masses[origin, group] = max(before_origin - weight, 0.0)
+    masses[target, group] = max(before_target + weight, 0.0)
     reached = min(_balance(masses[origin]), _balance(masses[target]))
     masses[origin, group], masses[target, group] = before_origin, before_target
     return reached >= needed
 
 
 @njit(**INNER)
-def _move_mass(masses, group, weight, origin, target):
-    masses[origin, group] = max(masses[origin, group] - weight, 0.0)
-    masses[target, group] = max(masses[target, group] + weight, 0.0)
-
-
-@njit(**INNER)
 def _balance(row):
     largest = row.max()
     return row.min() / largest if largest > 0.0 else 0.0
-
-
-@njit(**INNER)
-def _leaving(distance, weight, total):
-    """What a row's departure saves; nothing if the others' weight is lost in rounding."""
-    rest = total - weight
-    return weight * distance * (total / rest) if rest > 0.0 else 0.0
-
-
-@njit(**INNER)
-def _joining(distance, weight, total):
-    """What a row's arrival costs."""
-    return weight * distance * (total / (total + weight))
 
 
 @njit(**INNER)

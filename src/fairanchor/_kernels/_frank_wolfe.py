@@ -82,17 +82,3 @@ def update_weights(
             squared_change += difference * difference
             cell_mass[anchor_labels[j], r] += z[j]
     return squared_change
-
-
-@njit(nogil=True, cache=NUMBA_CACHE)
-def objective(Z, products, Q):
-    """Sum of ``1/2 z'Qz - 2 products z`` over the rows: the objective without ``||x||^2``."""
-    total = 0.0
-    for i in range(Z.shape[0]):
-        for j in range(Z.shape[1]):
-            if Z[i, j] != 0.0:
-                image = 0.0
-                for k in range(Z.shape[1]):
-                    image += Q[j, k] * Z[i, k]
-                total += Z[i, j] * (0.5 * image - 2.0 * products[i, j])
-    return total

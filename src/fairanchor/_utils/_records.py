@@ -30,7 +30,8 @@ class RecordTable:
         return len(self.records)
 
     def _repr_html_(self) -> str:
-        return html_of_records(self.records)
+        columns = self.table
+        return html_table(columns, zip(*columns.values(), strict=True))
 
 
 def columns_of_records(records: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -44,18 +45,11 @@ def columns_of_records(records: Sequence[dict[str, Any]]) -> dict[str, np.ndarra
     return columns
 
 
-def html_of_records(records: Sequence[dict[str, Any]]) -> str:
-    """A table with a line for each record."""
-    names = list(records[0]) if records else []
-    return html_table(names, ([record.get(name) for name in names] for record in records))
-
-
-def html_table(header: Iterable[Any], rows: Iterable[Iterable[Any]], caption: str = "") -> str:
+def html_table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
     """An HTML table; numbers are rounded, and everything is escaped."""
     head = "".join(f"<th>{escape(str(name))}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>" for row in rows)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: Any) -> str:

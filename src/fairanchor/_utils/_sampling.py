@@ -1,9 +1,12 @@
-"""Rows by group, and samples that need no random numbers: spread over the table by a fixed rule.
+"""Rows by group, samples spread over the table by a fixed rule, and seeds of repeated fits.
 
 Samples with weights, for iterations on fewer rows, are in `rows/_samples.py`.
 """
 
+from typing import Any
+
 import numpy as np
+from sklearn.base import clone
 
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 
@@ -37,6 +40,14 @@ def spread_sample_by_weight(weights: np.ndarray, at_most: int) -> tuple[np.ndarr
     met = np.searchsorted(until, places * until[-1], side="right")
     rows, counts = np.unique(np.minimum(met, len(weights) - 1), return_counts=True)
     return rows, counts * (until[-1] / at_most)
+
+
+def clone_with_seed(estimator: Any, rng: np.random.RandomState) -> Any:
+    """A clone to be fitted again and again; without a ``random_state`` it gets one."""
+    copy = clone(estimator)
+    if copy.get_params(deep=False).get("random_state", 0) is None:
+        copy.set_params(random_state=rng.randint(np.iinfo(np.int32).max))
+    return copy
 
 
 def split_by_code(codes: np.ndarray, n_codes: int) -> list[np.ndarray]:

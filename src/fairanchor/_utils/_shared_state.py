@@ -32,6 +32,16 @@ def users_stacklevel() -> int:
     return level
 
 
+def warn_unfair(message: str) -> None:
+    """Warn about fairness, at the line of the user."""
+    warnings.warn(message, FairnessWarning, stacklevel=users_stacklevel())
+
+
+def warn_unconverged(message: str) -> None:
+    """Warn about convergence, at the line of the user."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=users_stacklevel())
+
+
 class SharedContext:
     """A context that is entered by its first holder and left by its last, in any thread.
 

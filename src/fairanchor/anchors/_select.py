@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from fairanchor._kernels._nearest import nearest_of_part
 from fairanchor._utils._sampling import split_by_code
+from fairanchor._utils._sklearn_compat import StrOptions
 from fairanchor.anchors._methods import (
     DECAYS,
     kmeans_anchors,
@@ -125,6 +126,14 @@ class FDAS(BaseEstimator):
     40
     """
 
+    _parameter_constraints: dict = {
+        "quotas": [StrOptions(set(QUOTAS))],
+        "weights": [StrOptions({"mass", "uniform"})],
+        "decay": [StrOptions(set(DECAYS))],
+        "origin": [StrOptions({"features", "table"})],
+        "selection": [StrOptions(set(SELECTIONS))],
+    }
+
     def __init__(
         self,
         quotas: str = "balanced",
@@ -138,20 +147,6 @@ class FDAS(BaseEstimator):
         self.decay = decay
         self.origin = origin
         self.selection = selection
-
-    def _check(self) -> None:
-        allowed = {
-            "quotas": tuple(QUOTAS),
-            "weights": ("mass", "uniform"),
-            "decay": tuple(DECAYS),
-            "origin": ("features", "table"),
-            "selection": tuple(SELECTIONS),
-        }
-        for name, options in allowed.items():
-            if getattr(self, name) not in options:
-                raise ValueError(
-                    f"FDAS({name}={getattr(self, name)!r}) should be one of {list(options)}."
-                )
 
 
 class AnchorPlan(NamedTuple):
@@ -171,17 +166,9 @@ class AnchorPlan(NamedTuple):
 class Anchors:
     """Points that represent all rows.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_anchors, n_features)
-    group_codes : ndarray of shape (n_anchors,)
-    masses : ndarray of shape (n_anchors,)
-        Weight of the rows of the anchor's group that are nearest to it. A group's masses
-        sum to its weight.
-    indices : ndarray of shape (n_anchors,), or None
-        Row of each anchor; None where anchors are means.
-    weighted : bool
-        Whether clusterers get the masses.
+    The mass of an anchor is the weight of the rows of its group that are nearest to it: a group's
+    masses sum to its weight. ``indices`` are the rows of the anchors, None where anchors are means;
+    ``weighted`` states whether clusterers get the masses.
     """
 
     points: np.ndarray
@@ -204,7 +191,7 @@ def plan_anchors(
         return AnchorPlan(_check_indices(anchors, n_rows, n_clusters), None, none)
     method, options = anchors, FDAS()
     if isinstance(anchors, FDAS):
-        anchors._check()
+        anchors._validate_params()
         method, options = anchors.selection, anchors
     if isinstance(n_anchors, str):
         n_anchors = auto_n_anchors(groups.sizes, n_clusters, few=few)

@@ -30,7 +30,7 @@ STEP_TEMPERATURE, SECOND_TEMPERATURE = 0.016, 0.1
 COOLING = 4.0
 # In temperatures: how far prices may move before the next sweep, and by how much more if that was
 # too little. Clear rows have no share elsewhere even then.
-REACH, WIDENING, FAR = 8.0, 4.0, 2.0
+REACH, WIDENING, FAR = 8.0, 4.0, 4.0
 WIDTH = kernels.NEGLIGIBLE + REACH
 # Rows on which prices are looked for first, and next, where these are at least so many per cell.
 START_ROWS, SECOND_ROWS, ROWS_PER_CELL = 2_000, 40_000, 200
@@ -39,9 +39,7 @@ MAX_STEPS, MAX_SWEEPS, MOST_THINNED = 30, 12, 4
 # row; for bands of all rows, at least and at most.
 CANDIDATES, SMALL_BAND, LARGE_BAND = 8, 2**19, 2**22
 # Of the weight of a cell, and of a row: by how much bounds may be missed in the end, and before.
-OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-4, 1e-2, 0.05
-# The same of rows in chunks, where a step takes less time than what is missed takes afterwards.
-OF_A_CELL_IN_CHUNKS = 2e-5
+OF_A_CELL, OF_A_CELL_BEFORE, OF_A_ROW = 2e-5, 1e-2, 0.05
 # By how much the band of a pass may be narrower than the thinned one before it.
 NARROWING = 16.0
 
@@ -145,8 +143,9 @@ def solve_dual(
             start = _Search(sample, costs, constraints).follow(start, second, last).multipliers
     if known is not None:  # it was made for multipliers at the last temperature
         first = last
-    if temperature < first:
-        first, last = temperature, min(last, temperature / COOLING)
+    if temperature < first:  # the colder, the farther a band reaches
+        first = last = min(last, temperature / COOLING)
+        reach = max(reach, WIDTH * temperature - kernels.NEGLIGIBLE * first)
     search = _Search(rows, costs, constraints, sums, rough=rough, thinned=thinned, sample=sample)
     if far and search.in_chunks and temperature == np.inf:
         reach = FAR * REACH * first
@@ -251,9 +250,7 @@ class _Search:
         self.bounds, self.thinned = constraints.for_kernels, thinned
         self.in_chunks = isinstance(rows, ChunkedRows)
         cells = constraints.typical_weight(rows.group_sizes / constraints.shape[0])
-        of_a_cell = OF_A_CELL_BEFORE if rough else OF_A_CELL
-        if self.in_chunks:
-            of_a_cell = OF_A_CELL_IN_CHUNKS
+        of_a_cell = OF_A_CELL_BEFORE if rough and not self.in_chunks else OF_A_CELL
         self.most_entries = min(max(CANDIDATES * rows.n_rows, SMALL_BAND), LARGE_BAND)
         self.tolerance = np.maximum(of_a_cell * cells, OF_A_ROW * rows.total / rows.n_rows)
 
@@ -293,7 +290,7 @@ class _Search:
             if state < 0 and n_sweeps < MAX_SWEEPS:
                 n_sweeps += 1
                 if self.sample is not None:
-                    search, reach = self._beyond(search, temperature), REACH * temperature
+                    search = self._beyond(search, temperature)
                 elif len(search.swept.band.costs) <= self.most_entries:
                     reach *= WIDENING
                 if n_sweeps % 3 == 0:

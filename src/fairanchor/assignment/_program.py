@@ -192,6 +192,8 @@ def _solve(
         b_eq=np.concatenate([band.weights / weight, np.zeros(n_equations - n_rows), left]),
         bounds=ranges,
         method="highs-ds",
+        # It drops what rows of very little weight cost, and finds some programs infeasible.
+        options={"presolve": n_entries > FEW_ENTRIES},
     )
     if result.status != 0:
         return None

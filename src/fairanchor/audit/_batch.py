@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairanchor._utils._records import RecordTable
 from fairanchor._utils._typing import Table
+from fairanchor.audit._group_costs import measured_rows
 from fairanchor.audit._selection import goodness_of_fit
 from fairanchor.cluster._base import check_rows
 from fairanchor.groups._columns import in_fitted_order
@@ -103,7 +104,7 @@ def audit_batch(model: Any, X: Table, *, sensitive_features: Table) -> BatchAudi
     check_is_fitted(model)
     blind = copy.copy(model).set_params(unknown_groups="blind")
     labels = blind.predict(X, sensitive_features=sensitive_features)
-    X = check_rows(blind, X, reset=False)
+    X = measured_rows(model, check_rows(blind, X, reset=False))
     known = list(model.groups_)
     columns = in_fitted_order(model, sensitive_features)
     codes, unseen = codes_of_known_groups(columns, known, len(X), missing="own_group")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 from fairanchor._utils._records import RecordTable
 from fairanchor._utils._sklearn_compat import check_weights
@@ -17,7 +18,7 @@ from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import count_cells, encode_names
-from fairanchor.plotting._composition import fitted
+from fairanchor.plotting._composition import check_rows_of_fit
 from fairanchor.rows._sums import label_sums
 
 
@@ -52,11 +53,11 @@ def cost_by_group(
 ) -> GroupCosts:
     """What fairness costs each group: who pays.
 
-    The cost of a row is its squared distance to the mean of its cluster. It is compared with the
-    same estimator without a constraint on groups (``tolerance=1``, same seed; bounds on the sizes
-    of clusters stay), whose clusters are matched with the fair ones by the assignment that keeps
-    most rows. Clusterers without a parameter ``tolerance`` are compared with
-    ``FairKMeans(tolerance=1)``. The cost is that of one more fit.
+    The cost of a row (of unit length with ``metric="cosine"``) is its squared distance to the mean
+    of its cluster. It is compared with the same estimator without a constraint on groups
+    (``tolerance=1``, same seed; bounds on the sizes of clusters stay), whose clusters are matched
+    with the fair ones by the assignment that keeps most rows. Clusterers without a parameter
+    ``tolerance`` are compared with ``FairKMeans(tolerance=1)``. The cost is that of one more fit.
 
     Parameters
     ----------
@@ -87,19 +88,14 @@ def cost_by_group(
     >>> [(record["group"], round(record["ratio"], 2)) for record in costs.records]
     [(0, 1.07), (1, 1.17), ('all rows', 1.12)]
     """
-    labels = np.asarray(fitted(estimator, "labels_"))
     X = check_rows(clone(estimator), X)
+    check_rows_of_fit(estimator, len(X))
+    labels = np.asarray(estimator.labels_)
     weights = check_weights(sample_weight, X)
     names: list[Any] = []
     codes = np.zeros(len(X), dtype=np.int64)
     if sensitive_features is not None:
-        codes, names = encode_names(sensitive_features, missing="own_group")
-    for name, length in (("X", len(X)), ("sensitive_features", len(codes))):
-        if length != len(labels):
-            raise ValueError(
-                f"{name} has {length} rows, the estimator was fitted on {len(labels)}: expected "
-                "the rows of the fit."
-            )
+        codes, names = encode_names(sensitive_features, len(X), missing="own_group")
     described = "the given labels"
     if plain_labels is None:
         plain = unconstrained(estimator)
@@ -111,7 +107,8 @@ def cost_by_group(
         described = f"{type(plain).__name__} with tolerance 1: no constraint on groups"
     plain_labels = match_labels(labels, np.unique(plain_labels, return_inverse=True)[1])
     weights = np.ones(len(X)) if weights is None else weights
-    pairs = [_costs(X, clusters, weights) for clusters in (plain_labels, labels)]
+    rows = measured_rows(estimator, X)
+    pairs = [_costs(rows, clusters, weights) for clusters in (plain_labels, labels)]
     members = [codes == r for r in range(len(names))] + [np.ones(len(X), dtype=bool)]
     records = [
         _record(name, rows, weights, plain_labels != labels, *pairs)
@@ -119,6 +116,11 @@ def cost_by_group(
         if weights[rows].sum() > 0
     ]
     return GroupCosts(records, described, plain_labels)
+
+
+def measured_rows(estimator: Any, X: np.ndarray) -> np.ndarray:
+    """The rows whose distances the estimator measures: of unit length for cosine distances."""
+    return normalize(X) if getattr(estimator, "_has_unit_rows", False) else X
 
 
 def unconstrained(estimator: Any) -> Any:

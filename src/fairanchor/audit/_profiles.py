@@ -9,8 +9,8 @@ from sklearn.utils import check_array
 
 from fairanchor._utils._records import RecordTable
 from fairanchor._utils._typing import Table
-from fairanchor.plotting._composition import fitted
-from fairanchor.plotting._names import check_names, column_names
+from fairanchor.plotting._composition import check_rows_of_fit
+from fairanchor.plotting._names import feature_names_of
 from fairanchor.plotting._rows import cluster_profiles
 
 
@@ -72,16 +72,10 @@ def describe_clusters(
     >>> sorted((record["income"], record["share of a"]) for record in profiles.records)
     [(-1.0, 0.5), (1.0, 0.5)]
     """
-    labels, counts = np.asarray(fitted(model, "labels_")), fitted(model, "counts_")
-    names = column_names(X) if feature_names is None else feature_names
+    names = feature_names_of(X, feature_names)
     X = check_array(X, dtype=np.float64, input_name="X")
-    if len(X) != len(labels):
-        raise ValueError(
-            f"X has {len(X)} rows, the model was fitted on {len(labels)}: expected the rows of the "
-            "fit."
-        )
-    names = [f"feature {j}" for j in range(X.shape[1])] if names is None else names
-    names = check_names(names, "feature_names", X.shape[1])
+    check_rows_of_fit(model, len(X))
+    labels, counts = np.asarray(model.labels_), model.counts_
     differences = cluster_profiles(X, labels, len(counts))[0]
     typical = typical_rows(X, labels, len(counts), n_typical)
     sizes = counts.sum(axis=1)
@@ -92,7 +86,7 @@ def describe_clusters(
             record[f"share of {name}"] = float(count / max(sizes[l], 1e-300))
         record |= {str(name): float(v) for name, v in zip(names, differences[l], strict=True)}
         records.append(record | {"typical_rows": typical[l]})
-    return ClusterProfiles(records, list(names), differences, typical)
+    return ClusterProfiles(records, names, differences, typical)
 
 
 def typical_rows(

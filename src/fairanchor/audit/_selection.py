@@ -8,10 +8,11 @@ import numpy as np
 from scipy.stats import beta, chi2_contingency, chisquare, fisher_exact
 from scipy.stats.contingency import relative_risk
 
-from fairanchor._utils._records import RecordTable, html_of_records
+from fairanchor._utils._records import RecordTable
 from fairanchor._utils._typing import Labels, Table
 from fairanchor.groups._columns import attribute_names, check_pairing, columns_of
-from fairanchor.groups._groups import Attributes, count_cells, encode_names
+from fairanchor.groups._groups import count_cells, encode_names
+from fairanchor.plotting._composition import Composition
 
 FOUR_FIFTHS = 0.8
 # Groups with a smaller share of the rows are marked: their rates change with single rows.
@@ -34,7 +35,7 @@ class SelectionTable(RecordTable):
         Clopper and Pearson), ``impact_ratio`` (the rate over the highest rate of a group),
         ``impact_ratio_interval`` (of the logarithm of the ratio, Katz), ``below_four_fifths``, and
         ``small``: whether the group has less than 2 % of the rows. Intervals have a level of 95 %.
-        A group without a name (missing values) comes last, with a count and a rate only.
+        Groups without a name (missing values) come last, with a count and a rate only.
     attribute : str, int or tuple
         Column of the groups; a tuple of columns is their intersection.
     clusters : list
@@ -56,7 +57,8 @@ class SelectionTable(RecordTable):
     @property
     def impact_ratio(self) -> float:
         """The smallest impact ratio of a named group; 1 if there is one group only."""
-        return min((r["impact_ratio"] for r in self.records if r["group"] is not None), default=1.0)
+        ratios = [record["impact_ratio"] for record in self.records]
+        return min((ratio for ratio in ratios if ratio is not None), default=1.0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class SelectionRates:
         ]
 
     def _repr_html_(self) -> str:
-        return html_of_records(self.records)
+        return RecordTable(self.records)._repr_html_()
 
 
 def selection_rates(
@@ -137,12 +139,7 @@ def selection_rates(
     names = attribute_names(sensitive_features, len(columns_of(sensitive_features)))
     labels = np.asarray(labels, dtype=object)
     codes, clusters = encode_names(labels, missing="own_group")
-    group_codes, groups = encode_names(sensitive_features, missing="own_group")
-    if len(codes) != len(group_codes):
-        raise ValueError(
-            f"sensitive_features has {len(group_codes)} rows, labels has {len(codes)}: expected "
-            "one group for each label."
-        )
+    group_codes, groups = encode_names(sensitive_features, len(codes), missing="own_group")
     counts = count_cells(codes, group_codes, len(clusters), len(groups))
     is_cluster = [name is not None for name in clusters]
     named = [name for name in clusters if name is not None]
@@ -170,25 +167,16 @@ def rates_of_counts(
     sets = [[name] for name in chosen]
     if favourable is not None and len(chosen) > 1:
         sets.insert(0, chosen)
-    attributes: list[tuple[Any, list[Any], np.ndarray]] = []
+    everyone = Composition(np.vstack([counts, without]), [*clusters, None], groups)
+    attributes = [(columns[0], everyone)]
     if len(columns) > 1:
-        parts = Attributes.of_names(columns, groups)
-        for name, values, codes in zip(columns, parts.names, parts.joint.T, strict=True):
-            attributes.append((name, values.tolist(), np.eye(len(values))[codes]))
-        is_unknown = [None in name for name in groups]
-        listed = [g for g, no in zip(groups, is_unknown, strict=True) if not no]
-        to_group = np.zeros((len(groups), len(listed) + any(is_unknown)))
-        for g, name in enumerate(groups):
-            to_group[g, -1 if is_unknown[g] else listed.index(name)] = 1.0
-        attributes.append((tuple(columns), listed + [None] * any(is_unknown), to_group))
-    else:
-        attributes.append((columns[0], groups, np.eye(len(groups))))
+        attributes = [*everyone.by_column(columns), (tuple(columns), everyone)]
     tables = []
-    for attribute, names, to_group in attributes:
-        totals = (counts.sum(axis=0) + without) @ to_group
+    for attribute, part in attributes:
         for wanted in sets:
-            selected = counts[[clusters.index(name) for name in wanted]].sum(axis=0) @ to_group
-            tables.append(_table(attribute, wanted, names, selected, totals, len(sets)))
+            selected = part.table[[clusters.index(name) for name in wanted]].sum(axis=0)
+            totals = part.table.sum(axis=0)
+            tables.append(_table(attribute, wanted, part.groups, selected, totals, len(sets)))
     return SelectionRates(tables)
 
 
@@ -200,11 +188,12 @@ def _table(
     totals: np.ndarray,
     n_tables: int,
 ) -> SelectionTable:
-    known = [r for r, name in enumerate(names) if name is not None and totals[r] > 0]
+    is_named = [None not in (name if isinstance(name, tuple) else (name,)) for name in names]
+    known = [r for r in range(len(names)) if is_named[r] and totals[r] > 0]
     rates = np.divide(selected, totals, out=np.zeros(len(totals)), where=totals > 0)
     best = max(known, key=lambda r: rates[r], default=-1)
     records = []
-    for r in [*known, *(r for r, name in enumerate(names) if name is None)]:
+    for r in [*known, *(r for r in range(len(names)) if not is_named[r])]:
         ratio = interval = None
         if r in known:
             ratio = float(rates[r] / rates[best]) if rates[best] > 0 else 1.0

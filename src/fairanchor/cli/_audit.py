@@ -3,122 +3,94 @@
 from typing import Any
 
 import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from fairanchor.audit import audit_batch
+from fairanchor.audit._selection import rates_of_counts
 from fairanchor.cli import _common as common
-from fairanchor.cli._common import PATH, SHARE, Options, shared, show_name
+from fairanchor.cli._common import Options, show_name
 from fairanchor.cli._predict import load_with_model
 from fairanchor.cli._targets import targets_of_file
-from fairanchor.cli._terminal import Run, exit_with, print_json, print_result
+from fairanchor.cli._terminal import Run, exit_with
+from fairanchor.metrics import breakdown_of_table, n_clusters_of
+from fairanchor.plotting._composition import encode_labels
+from fairanchor.report import RunSummary, report_facts, summarise_labels, write_report
+from fairanchor.report._constraints import describe_violation
+from fairanchor.tables._load import (
+    AUDIT_ADVICE,
+    ROW_NUMBER,
+    check_names,
+    check_number_of_groups,
+    groups_of,
+    spelling,
+)
+from fairanchor.tables._read import open_table
+from fairanchor.tables._roles import MissingPolicy, is_missing, require_columns, split_names
 from fairanchor.tables._wording import counted, quoted
+from fairanchor.tables._write import spreadsheet_safe
 
 # Options that are about labels, which a batch has none of, and the other way round.
 OF_LABELS = {"data": "--data", "id_column": "--id", "targets": "--targets", "report": "--report",
              "tolerance": "--tolerance", "sensitive": "--sensitive"}  # fmt: skip
 OF_BATCHES = {"min_p_value": "--min-p-value", "max_far": "--max-far", "max_unseen": "--max-unseen"}
+# Entries of the facts of a report that the summary has as well.
+ROBUSTNESS = ("breakdown_errors", "worst_relative_balance", "remarks")
+# Entries of the summary that thresholds are about.
+THRESHOLDS = {
+    "min_relative_balance": "relative_balance",
+    "min_impact_ratio": "impact_ratio",
+    "min_p_value": "p_value",
+    "max_far": "share_far",
+    "max_unseen": "share_unseen",
+}
+
+# Summary, and lines to print.
+Audit = tuple[dict[str, Any], list[str]]
 
 
-@click.command(
-    short_help="Measure the fairness of given clusters, or compare a batch with a model.",
-    epilog=(
-        "Example: fairanchor audit labels.csv --data people.csv --id person --sensitive sex "
-        "--favourable 2,3 --min-relative-balance 0.9"
-    ),
-)
-@click.argument("labels", metavar="LABELS", type=PATH)
-@click.option("--sensitive", multiple=True, metavar="COLUMNS",
-              help="Column, or columns separated by commas: their combinations are the groups. "
-              "Required for labels.")  # fmt: skip
-@click.option("--cluster", default="cluster", show_default=True, metavar="COLUMN",
-              help="Column of LABELS that names the cluster.")  # fmt: skip
-@click.option(
-    "--data",
-    type=PATH,
-    help="Table with the sensitive columns, if LABELS has none. Rows are matched by --id, or by "
-    "position; columns that both have must then agree.",
-)
-@click.option("--id", "id_column", metavar="COLUMN", help="Identifies a row in LABELS and --data.")
-@click.option(
-    "--model",
-    type=PATH,
-    help="Model file: LABELS is then a batch of new rows without labels, which is compared with "
-    "the model.",
-)
-@click.option(
-    "--missing",
-    multiple=True,
-    default=["error"],
-    type=click.Choice(["error", "own-group"]),
-    help="Missing sensitive values: error (default); own-group: they are a group.",
-)
-@click.option("--favourable", multiple=True, metavar="CLUSTERS",
-              help="Clusters that are an advantage, separated by commas: their selection rates are "
-              "compared. By default those of each cluster.")  # fmt: skip
-@click.option("--group-errors", type=click.IntRange(min=0), metavar="N",
-              help="Also compute the worst relative balance if the groups of up to N rows are "
-              "recorded wrongly. 1, 5 and 10 % of the rows are always computed.")  # fmt: skip
-@click.option("--min-relative-balance", type=SHARE,
-              help="End with exit code 3 if the relative balance is smaller.")  # fmt: skip
-@click.option("--min-impact-ratio", type=SHARE,
-              help="End with exit code 3 if an impact ratio is smaller.")  # fmt: skip
-@click.option("--min-p-value", type=SHARE,
-              help="Batches: end with exit code 3 if the smallest p-value is smaller.")  # fmt: skip
-@click.option("--max-far", type=SHARE,
-              help="Batches: end with exit code 3 if a larger share of the rows is far from all "
-              "centres.")  # fmt: skip
-@click.option("--max-unseen", type=SHARE,
-              help="Batches: end with exit code 3 if a larger share of the rows belongs to groups "
-              "that the model does not know.")  # fmt: skip
-@click.option(
-    "--tolerance",
-    type=SHARE,
-    help="Bounds to check: a group's share of a cluster between (1 - tolerance) and 1 / (1 - "
-    "tolerance) times its share of all rows.",
-)
-@shared("targets", "attributes", "delimiter", "report", "json", "force", "quiet")
-def audit(labels: str, **options: Any) -> None:
-    """Measure the composition of the clusters in LABELS, a table made by any tool.
-
-    Balance is the smallest group over the largest in the worst cluster; relative balance compares
-    each group's share of a cluster with its share of all rows (1 is proportional); MNCE is the
-    worst cluster's entropy over that of all rows. Rows without a cluster count against the verdict
-    and the relative balance. LABELS and --data may be directories of Parquet or Arrow files, such
-    as the labels of 'fairanchor fit'.
-
-    Selection rates are the shares of each group that are in a cluster, with the ratio to the
-    highest rate, a p-value and intervals. The breakdown number is the least number of wrongly
-    recorded groups that can push the relative balance below 0.8.
-
-    --tolerance, --targets and --attributes separate state a constraint, as in 'fairanchor fit'.
-    The violation is then printed, and the report judges by it. Exit code 3: the constraint is
-    missed by a row or more, or a threshold is crossed.
-
-    With --model, LABELS is a batch of new rows: its composition, as 'fairanchor predict' would
-    label the rows one by one, is compared with that of the model, and rows far from every centre
-    and unknown groups are counted: fairanchor audit --model people.npz batch.csv --max-far 0.01
-    """
-    run = Run(options["quiet"])
+def run_audit(run: Run, options: Options) -> None:
+    """Audit labels or a batch, print the result, and end with code 3 where it asks for that."""
     is_batch = options["model"] is not None
     for name, option in (OF_LABELS if is_batch else OF_BATCHES).items():
         if options[name] not in (None, ()):
             with_model = "labels, and --model audits a batch of rows" if is_batch else "--model"
             raise click.UsageError(f"{option} is for {with_model}.")
-    of_input = _of_batch if is_batch else _of_labels
-    summary, lines, problems = of_input(run, labels, options)
+    summary, lines = (_of_batch if is_batch else _of_labels)(run, options)
     # The table is the result, unless --json replaces it.
     if options["as_json"]:
         run.say(*lines)
-        print_json(summary | {"warnings": run.warnings})
+        common.print_json(summary | {"warnings": run.warnings})
     else:
-        print_result(*lines)
-    exit_with(problems)
+        common.print_result(*lines)
+    missed = summary.get("worst_violation") or 0.0
+    problems = [f"The constraint is missed by {missed:,.1f} rows."] if missed >= 1.0 else []
+    exit_with(problems + _crossed(summary, options))
 
 
-def _of_labels(
-    run: Run, labels: str, options: Options
-) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Summary, lines to print, and problems of given clusters; writes the report."""
-    from fairanchor.report import write_report
+def _crossed(summary: dict[str, Any], options: Options) -> list[str]:
+    """Thresholds that are crossed."""
+    problems = []
+    for name, key in THRESHOLDS.items():
+        threshold = options[name]
+        if threshold is None:
+            continue
+        # Of labels, rows without a cluster count against the relative balance.
+        value, what = summary.get(f"{key}_all_rows", summary[key]), key.replace("_", " ")
+        limit = f"--{name.replace('_', '-')} {threshold:g}"
+        if value is None:
+            problems.append(f"The {what} is not known, so that {limit} is not met.")
+        elif name.startswith("min") and value < threshold:
+            problems.append(f"The {what} {value:.4g} is below {limit}.")
+        elif name.startswith("max") and value > threshold:
+            problems.append(f"The {what} {value:.4g} is above {limit}.")
+    return problems
 
+
+def _of_labels(run: Run, options: Options) -> Audit:
+    """Summary and lines of given clusters; writes the report."""
+    labels = options["source"]
     if not options["sensitive"]:
         raise click.UsageError("Missing option '--sensitive': name the columns with the groups.")
     if options["id_column"] is not None and options["data"] is None:
@@ -130,40 +102,28 @@ def _of_labels(
     inputs = {"labels": labels, "data": options["data"], "targets": options["targets"]}
     common.check_outputs(options, options["report"], inputs=list(inputs.values()))
     with run.step("read", f"Reading {common.show_source(labels)}"):
-        report = _load(labels, options, run)
-    report.warnings = run.warnings
+        report = _summarised(*_load(options, run), options)
+    report.warnings, report.command = run.warnings, common.command_line()
     report.fingerprints = common.file_checksums(inputs) or report.fingerprints
-    summary = _summary(labels, report)
+    facts = report_facts(report)
+    summary = {
+        "command": "audit",
+        "input": labels,
+        "n_rows": report.n_rows_total,
+        "n_rows_without_cluster": report.n_rows_left_out,
+        **facts["met"],
+        **{name: facts["robustness"][name] for name in ROBUSTNESS},
+    }
     if options["report"] is not None:
         with run.step("report", f"Writing {options['report']}"):
             write_report(options["report"], report, force=options["force"])
         run.say(f"report: {options['report']}")
-    missed = summary.get("worst_violation", 0.0)
-    problems = [f"The constraint is missed by {missed:,.1f} rows."] if missed >= 1.0 else []
-    at_least = {
-        "min_relative_balance": "relative_balance_all_rows",
-        "min_impact_ratio": "impact_ratio",
-    }
-    return summary, _lines(summary, report), problems + _crossed(summary, options, at_least, {})
+    return summary, _lines(summary, report)
 
 
-def _load(labels: str, options: Options, run: Run) -> Any:
-    """Everything that is known about the labels, as `RunSummary`."""
-    import numpy as np
-
-    from fairanchor.audit._selection import rates_of_counts
-    from fairanchor.groups._groups import encode_names
-    from fairanchor.report import RunSummary
-    from fairanchor.tables._load import (
-        AUDIT_ADVICE,
-        check_names,
-        check_number_of_groups,
-        groups_of,
-    )
-    from fairanchor.tables._read import open_table
-    from fairanchor.tables._roles import MissingPolicy, is_missing, require_columns, split_names
-
-    source = open_table(labels, delimiter=options["delimiter"])
+def _load(options: Options, run: Run) -> tuple[pa.Table, list[str]]:
+    """A table with the cluster and the sensitive columns of every row, and the latter's names."""
+    source = open_table(options["source"], delimiter=options["delimiter"])
     cluster = options["cluster"]
     require_columns(source, [cluster])
     holder, advice = source, " --data names a table that has the sensitive columns."
@@ -174,41 +134,48 @@ def _load(labels: str, options: Options, run: Run) -> Any:
         raise click.UsageError(f"The column {quoted(cluster)} cannot be both cluster and group.")
     table = _joined(source, holder, cluster, columns, options["id_column"], run)
     check_names(table.column(cluster), cluster)
-    kept = ~is_missing(table.column(cluster))
-    if not kept.any():
+    if is_missing(table.column(cluster)).all():
         raise ValueError(f"No row of {source.title} has a cluster.")
-    codes, clusters = encode_names(table.filter(kept).select([cluster]))
-    if len(clusters) > max(20, len(table) // 2):
+    n_clusters = pc.count_distinct(table.column(cluster)).as_py()
+    if n_clusters > max(20, len(table) // 2):
         raise ValueError(
-            f"The column {quoted(cluster)} has {len(clusters):,} different values in "
+            f"The column {quoted(cluster)} has {n_clusters:,} different values in "
             f"{counted(len(table), 'row')}: it seems not to name clusters. --cluster names another "
             "column."
         )
+    return table, columns
+
+
+def _summarised(table: pa.Table, columns: list[str], options: Options) -> RunSummary:
+    """Everything that is known about the labels."""
+    labels = table.column(options["cluster"])
     # Groups that have no row in any cluster are groups all the same.
-    policy = MissingPolicy.of(options["missing"])
-    groups = groups_of(table, columns, policy.groups, advice=AUDIT_ADVICE)
+    missing = MissingPolicy.of(options["missing"]).groups
+    groups = groups_of(table, columns, missing, advice=AUDIT_ADVICE)
     check_number_of_groups(groups, columns)
-    group_codes = np.argsort(groups.public_order)[groups.codes]
-    unassigned = np.bincount(group_codes[~kept], minlength=groups.n_groups)
-    favourable = _favourable(clusters, options["favourable"])
-    report = RunSummary(
-        title=f"Clusters of {common.show_source(labels)}",
-        labels=codes,
-        group_codes=group_codes[kept],
-        group_names=groups.public_names.tolist(),
-        cluster_names=clusters,
-        columns=columns,
-        unassigned=None if kept.all() else unassigned,
-        favourable=favourable is not None,
-        n_errors=options["group_errors"],
-        n_rows_left_out=int(unassigned.sum()),
-        command=common.command_line(),
+    clusters, targets = encode_labels(labels, drop_missing=True)[1], options["tolerance"]
+    if options["targets"] is not None:
+        shape = len(clusters), len(table) - int(is_missing(labels).sum())
+        targets = targets_of_file(options, columns, groups.public_names, *shape)
+        by_number = any(n_clusters_of(part) is not None for part in targets)
+        if by_number and clusters != list(range(len(clusters))):
+            raise ValueError(
+                f"The targets number clusters 0..{len(clusters) - 1}, but the clusters of the "
+                f"labels are {', '.join(map(str, clusters[:20]))}."
+            )
+    elif targets is None and options["attributes"] == "separate":
+        targets = 0.0
+    report = summarise_labels(
+        labels,
+        sensitive_features=table.select(columns),
+        targets=targets,
+        attributes=options["attributes"],
+        favourable=_favourable(clusters, options["favourable"]),
+        title=f"Clusters of {common.show_source(options['source'])}",
+        missing="drop",
+        missing_groups=missing,
     )
-    names = report.group_names
-    report.selection = rates_of_counts(
-        report.counts, unassigned, names, clusters, columns, favourable
-    )
-    _state_constraint(report, options)
+    report.n_errors = options["group_errors"]
     return report
 
 
@@ -221,9 +188,6 @@ def _joined(
     run: Run,
 ) -> Any:
     """One table with the cluster and the sensitive columns of every row of the data."""
-    from fairanchor.tables._load import ROW_NUMBER
-    from fairanchor.tables._roles import require_columns
-
     if holder is source:
         return source.read([cluster, *sensitive], names=[cluster, *sensitive])
     if id_column is not None:
@@ -258,12 +222,6 @@ def _joined(
 
 def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> None:
     """Raise an error where a column of both tables differs: rows would be matched wrongly."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from fairanchor.tables._roles import is_missing
-
     equal = pc.equal(_text(left), _text(right))
     try:  # 1 and 1.0 are the same; beyond 2**53 different ids would be the same number
         numbers, others = left.cast(pa.float64()), right.cast(pa.float64())
@@ -285,17 +243,11 @@ def _check_same(left: Any, right: Any, name: str, source: Any, holder: Any) -> N
 
 def _text(column: Any) -> Any:
     """Values as text, as a file of labels has them."""
-    import pyarrow as pa
-
-    from fairanchor.tables._write import spreadsheet_safe
-
     return spreadsheet_safe(column.cast(pa.string()))
 
 
 def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:
     """Row of the labels for each id of the data, or null; ids of the labels must be there."""
-    import pyarrow.compute as pc
-
     labelled, present = _text(labelled).combine_chunks(), _text(present).combine_chunks()
     for ids, title in ((present, holder.title), (labelled, source.title)):
         distinct = pc.value_counts(ids)
@@ -315,37 +267,8 @@ def _partners(labelled: Any, present: Any, source: Any, holder: Any) -> Any:
     return pc.index_in(present, value_set=labelled)
 
 
-def _state_constraint(report: Any, options: Options) -> None:
-    """Let a report judge by the constraint that the options state."""
-    from fairanchor.metrics import n_clusters_of
-    from fairanchor.report._constraints import checks_of_counts, describe_constraint
-
-    clusters, columns = report.cluster_names, report.columns
-    separate = columns if options["attributes"] == "separate" else None
-    if options["tolerance"] is None and options["targets"] is None and not separate:
-        return
-    tolerance = options["tolerance"] or 0.0
-    targets: Any = tolerance
-    fairness: Any = "population"
-    if options["targets"] is not None:
-        shape = len(clusters), len(report.labels)
-        targets = fairness = targets_of_file(options, columns, report.group_names, *shape)
-        by_number = any(n_clusters_of(part) is not None for part in targets)
-        if by_number and list(clusters) != list(range(len(clusters))):
-            raise ValueError(
-                f"The targets number clusters 0..{len(clusters) - 1}, but the clusters of the "
-                f"labels are {', '.join(map(str, clusters[:20]))}."
-            )
-    report.checks = checks_of_counts(
-        report.counts, report.group_names, targets, separate, unassigned=report.unassigned
-    )
-    report.constraint = describe_constraint(fairness, tolerance, separate or ())
-
-
 def _favourable(clusters: list[Any], items: tuple[str, ...]) -> list[Any] | None:
     """Clusters that ``--favourable`` names: text has no types."""
-    from fairanchor.tables._load import spelling
-
     if not items:
         return None
     by_spelling = {spelling(name): name for name in clusters}
@@ -364,85 +287,34 @@ def _favourable(clusters: list[Any], items: tuple[str, ...]) -> list[Any] | None
     return [by_spelling[name] for name in wanted]
 
 
-def _summary(labels: str, report: Any) -> dict[str, Any]:
-    from fairanchor.audit._remarks import group_remarks
-    from fairanchor.report._render import certificate_of
-    from fairanchor.report._verdict import judge
-
-    counts, certificate = report.counts.astype(int), certificate_of(report)
-    population = counts.sum(axis=0) + (0 if report.unassigned is None else report.unassigned)
-    composition = report.composition
-    l, r = composition.worst_cell
-    summary = {
-        "command": "audit",
-        "input": labels,
-        "n_rows": len(report.labels),
-        "n_rows_without_cluster": report.n_rows_left_out,
-        "clusters": report.cluster_names,
-        **common.composition_entries(report.group_names, counts),
-        "relative_balance_all_rows": report.relative_balance,
-        "answer": judge(report).answer,
-        # The cell farthest from proportional, by ratio.
-        "worst_cell": {
-            "cluster": report.cluster_names[l],
-            "group": report.group_names[r],
-            "rows": int(counts[l, r]),
-            "proportional_rows": float(composition.expected[l, r]),
-            "share_of_cluster": float(composition.shares[l, r]),
-            "share_of_all": float(composition.population[r]),
-        },
-        "impact_ratio": report.selection.impact_ratio,
-        "p_value": report.selection.p_value,
-        "selection": report.selection.records,
-        "breakdown_errors": certificate["breakdown"],
-        "worst_relative_balance": certificate["stated"],
-        "remarks": group_remarks(report.group_names, population),
-    }
-    if report.checks is not None:
-        summary["worst_violation"] = max(check.worst for check in report.checks)
-        if report.checks[0].attribute is not None:
-            summary["attributes"] = {
-                str(check.attribute): common.composition_entries(
-                    check.groups, check.counts, worst_violation=check.worst
-                )
-                for check in report.checks
-            }
-    return summary
-
-
-def _lines(summary: dict[str, Any], report: Any) -> list[str]:
-    import numpy as np
-
-    from fairanchor.report._constraints import describe_violation
-    from fairanchor.report._verdict import judge
-
-    verdict = judge(report)
-    counts, clusters = report.counts, report.cluster_names
-    if report.unassigned is not None:
-        counts, clusters = np.vstack([counts, report.unassigned]), [*clusters, "no cluster"]
-    stated = ", ".join(
-        f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
-        for line in summary["worst_relative_balance"]
-    )
-    number, cell = summary["breakdown_errors"], summary["worst_cell"]
+def _lines(summary: dict[str, Any], report: RunSummary) -> list[str]:
+    everyone, cell = report.everyone, summary["worst_cell"]
+    clusters = ["no cluster" if name is None else name for name in everyone.clusters]
     lines = [
-        *common.composition_lines(counts, report.group_names, clusters),
+        *common.composition_lines(everyone.table, report.group_names, clusters),
         "",
-        f"{verdict.question} {verdict.answer}. {verdict.sentence}",
-        *(verdict.details if report.n_rows_left_out else ()),
-        common.measures_line(summary),
+        f"{summary['question']} {summary['answer']}. {summary['sentence']}",
+        *(summary["details"] if report.n_rows_left_out else ()),
+        *common.measures_lines(summary | {"attributes": None}),
         f"farthest from proportional: group {show_name(cell['group'])} in cluster "
         f"{show_name(cell['cluster'])}, {cell['share_of_cluster']:.2%} of its rows against "
         f"{cell['share_of_all']:.2%} of all",
         f"smallest impact ratio {summary['impact_ratio']:.4f} (lowest selection rate over "
         f"highest), smallest p-value {summary['p_value']:.3g}",
-        f"wrong group records, at worst: relative balance {stated}; fewest that can push it below "
-        f"0.8: {'none' if number is None else f'{number:,}'}",
-        *_selection_lines(report),
-        *(f"Note: {remark}" for remark in summary["remarks"]),
     ]
+    if summary["worst_relative_balance"] is not None:
+        number = summary["breakdown_errors"]
+        stated = ", ".join(
+            f"{line['relative_balance']:.4f} with {line['n_errors']:,}"
+            for line in summary["worst_relative_balance"]
+        )
+        lines.append(
+            f"wrong group records, at worst: relative balance {stated}; fewest that can push it "
+            f"below 0.8: {'none' if number is None else f'{number:,}'}"
+        )
+    lines += [*_selection_lines(report), *(f"Note: {remark}" for remark in summary["remarks"])]
     if report.checks is not None:
-        lines += ["", report.constraint, *common.attribute_lines(summary.get("attributes"))]
+        lines += ["", str(report.constraint), *common.measures_lines(summary)[1:]]
         lines.append(describe_violation(report.checks, report.cluster_names))
     return lines
 
@@ -470,43 +342,18 @@ def _selection_lines(report: Any) -> list[str]:
     return lines
 
 
-def _crossed(
-    summary: dict[str, Any], options: Options, at_least: dict[str, str], at_most: dict[str, str]
-) -> list[str]:
-    """Thresholds that are crossed, by option and entry of the summary."""
-    problems = []
-    for name, key in (at_least | at_most).items():
-        value, threshold = summary[key], options[name]
-        if threshold is None:
-            continue
-        what = key.removesuffix("_all_rows").replace("_", " ")
-        limit = f"--{name.replace('_', '-')} {threshold:g}"
-        if value is None:
-            problems.append(f"The {what} is not known, so that {limit} is not met.")
-        elif value < threshold if name in at_least else value > threshold:
-            relation = "below" if name in at_least else "above"
-            problems.append(f"The {what} {value:.4g} is {relation} {limit}.")
-    return problems
-
-
 # Batches of rows without labels: does a saved model still describe them.
 
 
-def _of_batch(
-    run: Run, source: str, options: Options
-) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Summary, lines to print, and problems of the rows of a file compared with the model."""
-    from fairanchor.audit import audit_batch
-    from fairanchor.audit._selection import rates_of_counts
-    from fairanchor.metrics import breakdown_of_table
-
-    estimator, loaded = load_with_model(run, options["model"], source, options)
+def _of_batch(run: Run, options: Options) -> Audit:
+    """Summary and lines of the rows of a file compared with the model."""
+    estimator, loaded = load_with_model(run, options)
     with run.step("audit", f"Comparing {counted(len(loaded.X), 'row')} with the model"):
         groups = loaded.sensitive_features()
         audit = audit_batch(estimator, loaded.X, sensitive_features=groups)
     summary = {
         "command": "audit",
-        "input": source,
+        "input": options["source"],
         "model": options["model"],
         "n_rows": audit.n_rows,
         "n_rows_left_out": loaded.n_dropped,
@@ -548,10 +395,4 @@ def _of_batch(
         f"relative balance against the model {audit.relative_balance:.4f}, smallest p-value "
         + (f"{audit.p_value:.3g}" if audit.counts.any() else "unknown"),
     ]
-    at_least = {
-        "min_relative_balance": "relative_balance",
-        "min_p_value": "p_value",
-        "min_impact_ratio": "impact_ratio",
-    }
-    at_most = {"max_far": "share_far", "max_unseen": "share_unseen"}
-    return summary, lines, _crossed(summary, options, at_least, at_most)
+    return summary, lines

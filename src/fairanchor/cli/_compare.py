@@ -6,78 +6,45 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+import numpy as np
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
+from fairanchor import AnchorFairClustering, FairKMeans
+from fairanchor._utils._files import replacing
 from fairanchor.cli import _common as common
-from fairanchor.cli._common import CLUSTERERS, PATH, SHARE, Options, shared, show_name
-from fairanchor.cli._terminal import (
-    Run,
-    exit_with,
-    libraries_to_standard_error,
-    print_json,
-    print_result,
-    with_options,
-)
+from fairanchor.cli._commands import ALONE, METHODS, PLAIN
+from fairanchor.cli._common import Options, show_name
+from fairanchor.cli._terminal import Run, exit_with, libraries_to_standard_error, with_options
+from fairanchor.datasets import make_zafar
+from fairanchor.metrics import clustering_cost
+from fairanchor.model_selection import TOLERANCES, fairness_path, suggest_tolerance
+from fairanchor.plotting import plot_comparison, plot_fairness_path
+from fairanchor.plotting._composition import composition_of
+from fairanchor.plotting._style import import_matplotlib
 
 FIGURES = (".png", ".svg", ".pdf")
-PLAIN, ALONE = "k-means", "fair k-means"
 # Starts of plain k-means.
 PLAIN_STARTS = 10
-METHODS = (PLAIN, ALONE, *(f"anchors+{name}" for name in CLUSTERERS[1:]))
 PATH_HEADS = ("tolerance", "cost", "/ loosest", "balance", "relative", "violation")
 
 # Entries of the summary, lines to print, problems, and a function that draws the figure.
 Comparison = tuple[dict[str, Any], list[str], list[str], Callable[[Any], Any] | None]
 
 
-@click.command(
-    short_help="Compare plain and fair methods on a table.",
-    epilog="Example: fairanchor compare people.csv -k 5 --sensitive sex -o compare.png",
-)
-@click.argument("source", metavar="INPUT", type=PATH)
-@shared("clusters", "sensitive", "features", "exclude", "id")
-@click.option(
-    "--method",
-    "methods",
-    multiple=True,
-    type=click.Choice(METHODS),
-    help="Method to compare; repeatable. By default all.",
-)
-@click.option("--path", is_flag=True,
-              help="Compare tolerances of fair k-means instead of methods.")  # fmt: skip
-@click.option(
-    "--tolerance",
-    "tolerances",
-    multiple=True,
-    type=SHARE,
-    help="With --path: tolerance to compare; repeatable. By default 0, 0.05, 0.1, 0.2, 0.5 and 1.",
-)
-@shared("attributes", "missing", "delimiter")
-@click.option("--output", "-o", "figure", type=PATH, help=f"Figure, {', '.join(FIGURES)}.")
-@shared("json", "seed", "jobs", "force", "quiet")
-def compare(source: str, **options: Any) -> None:
-    """Cluster INPUT by plain k-means and by each fair method, and compare.
-
-    Cost is the k-means cost of the labels, relative to plain k-means if it is compared. 'fair
-    k-means' is what 'fairanchor fit' runs by default, 'anchors+NAME' the anchor framework of
-    'fairanchor fit --clusterer NAME'. Exit code 3: a method failed, did not converge, or misses
-    proportional clusters by a row or more; the table states which.
-
-    With --path the table has a row for each tolerance: a group's share of a cluster is between
-    (1 - tolerance) p and p / (1 - tolerance), where p is its share of all rows. 'violation' is by
-    how many rows the worst cell misses these bounds. With --attributes separate the bounds hold for
-    each sensitive column by itself.
-    """
-    figure, run = options["figure"], Run(options["quiet"])
-    _check_request(source, options)
-    loaded = common.load_for_fit(run, source, options)
+def run_compare(run: Run, options: Options) -> None:
+    """Compare methods or tolerances, print the table, and draw the figure."""
+    figure = options["figure"]
+    _check_request(options)
+    loaded = common.load_for_fit(run, options)
     # Not all methods take missing values.
     groups = loaded.sensitive_features(options["attributes"], missing="(missing)")
-    of_kind = _compare_path if options["path"] else _compare_methods
-    summary, lines, problems, draw = of_kind(run, loaded, groups, options)
+    compare = _compare_path if options["path"] else _compare_methods
+    summary, lines, problems, draw = compare(run, loaded.X, groups, options)
     if options["as_json"]:
         head = {
             "command": "compare",
-            "input": source,
+            "input": options["source"],
             "n_rows": loaded.n_rows,
             "n_rows_left_out": loaded.n_dropped,
             "n_clusters": options["n_clusters"],
@@ -85,9 +52,9 @@ def compare(source: str, **options: Any) -> None:
             "group_sizes": loaded.groups.to_public(loaded.groups.sizes),
             "seed": options["seed"],
         }
-        print_json(head | summary | {"warnings": run.warnings})
+        common.print_json(head | summary | {"warnings": run.warnings})
     else:
-        print_result(*lines)
+        common.print_result(*lines)
     # After the lines, so that the results are printed even if the file cannot be written.
     if figure is not None and draw is None:
         run.say(f"No method succeeded: there is no figure {figure}.")
@@ -98,10 +65,12 @@ def compare(source: str, **options: Any) -> None:
     exit_with(problems)
 
 
-def _check_request(source: str, options: Options) -> None:
+def _check_request(options: Options) -> None:
     """Raise an error before the work for contradictions, and for what could not be drawn."""
     figure = options["figure"]
-    common.check_outputs(options, figure, inputs=[source])
+    common.check_outputs(options, figure, inputs=[options["source"]])
+    if not options["sensitive"]:
+        raise click.UsageError("Missing option '--sensitive': name the columns with the groups.")
     if options["path"] and options["methods"]:
         raise click.UsageError("--path and --method: the path is that of fair k-means alone.")
     if options["tolerances"] and not options["path"]:
@@ -114,8 +83,6 @@ def _check_request(source: str, options: Options) -> None:
     if figure is not None:
         if not figure.lower().endswith(FIGURES):
             raise click.UsageError(f"-o {figure}: expected a figure, {', '.join(FIGURES)}.")
-        from fairanchor.plotting._style import import_matplotlib
-
         import_matplotlib()
 
 
@@ -123,8 +90,6 @@ def _save_figure(draw: Any, output: str, force: bool) -> None:
     """Write what ``draw(ax)`` draws; equal results give equal files."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-
-    from fairanchor._utils._files import replacing
 
     suffix = output.rsplit(".", 1)[1].lower()
     undated: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
@@ -139,23 +104,20 @@ def _save_figure(draw: Any, output: str, force: bool) -> None:
 # The comparison of methods.
 
 
-def _compare_methods(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
-    from fairanchor.datasets import make_zafar
-
+def _compare_methods(run: Run, X: np.ndarray, groups: Any, options: Options) -> Comparison:
     methods = tuple(dict.fromkeys(options["methods"] or METHODS))
-    # Compiled code is loaded at its first use, which is no part of any method's time.
-    small = make_zafar(400, variant="original", random_state=0)
     records = []
     with run.step("prepare", "Loading compiled kernels"):
         for method in methods:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about these few rows
-                few = options | {"n_clusters": 2, "jobs": 1}
-                _fitted(method, small.data, small.sensitive_features, few)
+            load_kernels(method)
     for number, method in enumerate(methods, start=1):
         before, title = len(run.warnings), f"{method} ({number} of {len(methods)})"
         with run.step(method, title, prefix=f"{method}: "), libraries_to_standard_error():
-            records.append(_measured(method, loaded, groups, options))
+            try:
+                records.append(fitted_and_measured(method, X, groups, options)[1])
+            except (ValueError, RuntimeError, MemoryError) as error:
+                reason = with_options(str(error)) or type(error).__name__
+                records.append({"method": method, "error": reason})
         messages = run.warnings[before:]
         records[-1]["warnings"] = [text.removeprefix(f"{method}: ") for text in messages]
     plain = next((r["cost"] for r in records if r["method"] == PLAIN and "cost" in r), None)
@@ -166,15 +128,20 @@ def _compare_methods(run: Run, loaded: Any, groups: Any, options: Options) -> Co
     remarks = {record["method"]: _remark(record) for record in records}
     problems = [f"{method}: {remark}" for method, remark in remarks.items() if remark]
     draw = (lambda ax: _draw(drawn, ax)) if drawn else None
-    return {"methods": records}, _lines(records), problems, draw
+    return {"methods": records}, method_lines(records), problems, draw
+
+
+def load_kernels(method: str) -> None:
+    """Fit a few rows: compiled code is loaded at its first use, which is not to be timed."""
+    small = make_zafar(400, variant="original", random_state=0)
+    few = {"n_clusters": 2, "seed": 0, "jobs": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about these few rows
+        _fitted(method, small.data, small.sensitive_features, few)
 
 
 def _fitted(method: str, X: Any, groups: Any, options: Options) -> Any:
     """The estimator of a method, fitted."""
-    from sklearn.cluster import KMeans
-
-    from fairanchor import AnchorFairClustering, FairKMeans
-
     n_clusters, seed, jobs = options["n_clusters"], options["seed"], options["jobs"]
     if method == PLAIN:
         return KMeans(n_clusters, n_init=PLAIN_STARTS, random_state=seed).fit(X)
@@ -187,38 +154,27 @@ def _fitted(method: str, X: Any, groups: Any, options: Options) -> Any:
     return estimator.fit(X, sensitive_features=groups)
 
 
-def _measured(method: str, loaded: Any, groups: Any, options: Options) -> dict[str, Any]:
-    """One row of the comparison; a method that fails has its reason in place of results."""
-    import numpy as np
-    from threadpoolctl import threadpool_limits
-
-    from fairanchor.groups._groups import count_cells
-    from fairanchor.metrics import clustering_cost
-
+def fitted_and_measured(
+    method: str, X: np.ndarray, groups: Any, options: Options
+) -> tuple[Any, dict[str, Any]]:
+    """The estimator of a method, and its row of the comparison."""
     # For libraries without ``n_jobs``, scikit-learn's k-means among them.
     with threadpool_limits(None if options["jobs"] == -1 else options["jobs"]):
         start = time.perf_counter()
-        try:
-            estimator = _fitted(method, loaded.X, groups, options)
-        except (ValueError, RuntimeError, MemoryError) as error:
-            return {"method": method, "error": with_options(str(error)) or type(error).__name__}
+        estimator = _fitted(method, X, groups, options)
         seconds = time.perf_counter() - start
-    codes, n_groups = loaded.groups.codes, loaded.groups.n_groups
-    counts = count_cells(estimator.labels_, codes, options["n_clusters"], n_groups)
-    proportional = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    composition = composition_of(estimator.labels_, groups)
     # From exact proportions, and from the targets of the method.
-    violations = np.abs(counts - proportional).max(), getattr(estimator, "worst_violation_", 0.0)
-    if hasattr(estimator, "converged_"):
-        converged = bool(estimator.converged_)
-    else:
-        converged = bool(estimator.n_iter_ < estimator.max_iter)
-    return {
+    violation = max(composition.deviation, getattr(estimator, "worst_violation_", 0.0))
+    is_plain = isinstance(estimator, KMeans)
+    converged = estimator.n_iter_ < estimator.max_iter if is_plain else estimator.converged_
+    return estimator, {
         "method": method,
-        "cost": clustering_cost(loaded.X, estimator.labels_),
-        **common.measures_of(counts),
-        "smallest_cluster": int(counts.sum(axis=1).min()),
-        "worst_violation": float(max(violations)),
-        "converged": converged,
+        "cost": clustering_cost(X, estimator.labels_),
+        **composition.entries,
+        "smallest_cluster": int(composition.table.sum(axis=1).min()),
+        "worst_violation": float(violation),
+        "converged": bool(converged),
         "seconds": round(seconds, 4),
     }
 
@@ -233,7 +189,8 @@ def _remark(record: dict[str, Any]) -> str:
     return ", ".join(remarks)
 
 
-def _lines(records: list[dict[str, Any]]) -> list[str]:
+def method_lines(records: list[dict[str, Any]]) -> list[str]:
+    """The comparison as a table."""
     width = max(len(record["method"]) for record in records) + 2
     heads = ("cost", "/ plain", "balance", "relative", "MNCE", "seconds")
     lines = [f"{'method':{width}}" + "".join(f"{head:>10}" for head in heads)]
@@ -255,29 +212,22 @@ def _lines(records: list[dict[str, Any]]) -> list[str]:
 
 def _draw(records: list[dict[str, Any]], ax: Any) -> None:
     """Cost against balance of each method, plain k-means first: its cost counts as 1."""
-    from fairanchor.plotting import plot_comparison
-
     ordered = sorted(records, key=lambda record: record["method"] != PLAIN)
     results = [{"name": record["method"], **record} for record in ordered]
-    # If all rows are their own centres, costs are 0, and no cost is relative to that.
-    reference = None if results[0]["cost"] > 0 else 1.0
-    plot_comparison(results, bound=records[0]["balance_bound"], reference=reference, ax=ax)
+    plot_comparison(results, bound=records[0]["balance_bound"], ax=ax)
 
 
 # The path of tolerances.
 
 
-def _compare_path(run: Run, loaded: Any, groups: Any, options: Options) -> Comparison:
+def _compare_path(run: Run, X: np.ndarray, groups: Any, options: Options) -> Comparison:
     """Fair k-means for each tolerance."""
-    from fairanchor.model_selection import TOLERANCES, fairness_path, suggest_tolerance
-    from fairanchor.plotting import plot_fairness_path
-
     tolerances = options["tolerances"] or TOLERANCES
     suggested = None
     title = f"Fair k-means for {len(set(tolerances))} tolerances"
     with run.step("path", title), libraries_to_standard_error():
         path = fairness_path(
-            loaded.X,
+            X,
             groups,
             tolerances,
             n_clusters=options["n_clusters"],

@@ -3,94 +3,54 @@
 import os
 import shutil
 import sys
-import time
 from typing import Any
 
 import click
+import numpy as np
+import pyarrow as pa
 
-from fairanchor.cli._common import PATH, check_outputs, composition_lines, shared
+from fairanchor.cli import _common as common
+from fairanchor.cli._commands import ALONE, PLAIN
+from fairanchor.cli._common import Options
+from fairanchor.cli._compare import fitted_and_measured, load_kernels, method_lines
+from fairanchor.datasets import make_zafar
+from fairanchor.report import summarise_run, write_report
 from fairanchor.tables._wording import counted
+from fairanchor.tables._write import write_table
 
 REPORT = "demo-report.html"
 TABLE = "demo.csv"
 
 
-@click.command(
-    short_help="Compare plain and fair clusters of generated data.",
-    epilog="Example: fairanchor demo --rows 20000 --seed 1",
-)
-@click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=100),
-              help="Rows to generate.")  # fmt: skip
-@click.option("--clusters", "-k", default=5, show_default=True, type=click.IntRange(min=1, max=50),
-              help="Number of clusters.")  # fmt: skip
-@click.option("--save", type=PATH, help="Write the generated table: .csv, .parquet ...")
-@click.option("--report", type=PATH,
-              help=f"Report, .html. By default {REPORT}, unless that file exists.")  # fmt: skip
-@shared("seed", "jobs", "force")
-def demo(
-    rows: int,
-    clusters: int,
-    save: str | None,
-    report: str | None,
-    seed: int,
-    jobs: int,
-    force: bool,
-) -> None:
-    """Cluster the synthetic Zafar data, with and without fairness, and compare.
-
-    The data are generated: two features, one sensitive attribute of two groups that is
-    correlated with them.
-    """
-    from sklearn.cluster import KMeans
-
-    from fairanchor import FairKMeans
-    from fairanchor.datasets import make_zafar
-    from fairanchor.metrics import balance_score, dataset_balance, relative_balance_score
-
+def run_demo(options: Options) -> None:
+    """Generate rows, cluster them with and without fairness, and print the comparison."""
+    rows, save, force = options["rows"], options["save"], options["force"]
     if save == "-":
         raise click.UsageError("--save needs a file: standard output has the comparison.")
-    check_outputs({"report": report, "force": force}, report, table=save)
-    click.echo(f"1. Generate {rows:,} rows: 2 features, 2 groups (Zafar data, seed {seed}).")
-    data = make_zafar(rows, variant="original", random_state=seed)
+    common.check_outputs(options, options["report"], table=save)
+    click.echo(
+        f"1. Generate {rows:,} rows: 2 features, 2 groups (Zafar data, seed {options['seed']})."
+    )
+    data = make_zafar(rows, variant="original", random_state=options["seed"])
     X, group = data.data, data.sensitive_features
     if save is not None:
-        import pyarrow as pa
-
-        from fairanchor.tables._write import write_table
-
         table = pa.table({"x": X[:, 0], "y": X[:, 1], "group": group})
         write_table(table, save, force=force)
         click.echo(f"   {save} has the columns x, y and group.")
-    click.echo(f"\n2. Plain k-means with {counted(clusters, 'cluster')}, which ignores the groups.")
-    # The first fit of each estimator loads libraries and compiles kernels, and is not timed.
-    KMeans(clusters, n_init=1, random_state=seed).fit(X[:2000])
-    start = time.perf_counter()
-    plain = KMeans(clusters, n_init=10, random_state=seed).fit(X)
-    plain_seconds = time.perf_counter() - start
-    _print_composition(plain.labels_, group)
+    n_clusters = counted(options["n_clusters"], "cluster")
+    click.echo(f"\n2. Plain k-means with {n_clusters}, which ignores the groups.")
+    plain, of_plain = _fitted(PLAIN, X, group, options)
     click.echo("\n3. FairKMeans: every cluster has the group shares of all rows.")
-    model = FairKMeans(clusters, random_state=seed, n_jobs=jobs)
-    model.fit(X[:2000], sensitive_features=group[:2000])
-    start = time.perf_counter()
-    model.fit(X, sensitive_features=group)
-    fair_seconds = time.perf_counter() - start
-    _print_composition(model.labels_, group)
-
+    fair, of_fair = _fitted(ALONE, X, group, options)
     click.echo("\n4. Comparison: fairness costs compactness.")
-    click.echo(f"{'':24}{'balance':>9}{'relative':>10}{'cost':>12}{'seconds':>9}")
-    for title, fitted, seconds in [
-        ("Plain k-means, 10 starts", plain, plain_seconds),
-        ("FairKMeans", model, fair_seconds),
-    ]:
-        balance = balance_score(fitted.labels_, sensitive_features=group)
-        relative = relative_balance_score(fitted.labels_, sensitive_features=group)
-        click.echo(f"{title:24}{balance:9.4f}{relative:10.4f}{fitted.inertia_:12.0f}{seconds:9.2f}")
-    click.echo(f"{'best possible balance':24}{dataset_balance(group):9.4f}")
+    for record in (of_plain, of_fair):
+        record["relative_cost"] = record["cost"] / of_plain["cost"]
+    click.echo("\n".join(method_lines([of_plain, of_fair])))
     click.echo(
-        f"Every cell is within {model.worst_violation_:.2f} rows of exact proportionality "
-        f"({counted(model.n_iter_, 'iteration')})."
+        f"Every cell is within {fair.worst_violation_:.2f} rows of exact proportionality "
+        f"({counted(fair.n_iter_, 'iteration')})."
     )
-    click.echo(f"\n5. {_write_report(report, force, model, plain, X, group)}")
+    click.echo(f"\n5. {_write_report(options, fair, plain, X, group)}")
     click.echo("\nNext, fit a table from a file, with labels and a report:")
     program = str(click.get_current_context().find_root().info_name)
     if program == "fairanchor" and shutil.which(program) is None:  # not on the path
@@ -98,34 +58,35 @@ def demo(
         program = sys.argv[0] if is_script else "python -m fairanchor"
     if save is None:
         click.echo(f"{program} demo --rows 5000 --save {TABLE}")
-    table = save or TABLE
-    options = f"-k {clusters} --sensitive group -o labels.csv --report fit.html"
-    click.echo(f"{program} fit {table} {options}")
+    outputs = "-o labels.csv --report fit.html"
+    click.echo(
+        f"{program} fit {save or TABLE} -k {options['n_clusters']} --sensitive group {outputs}"
+    )
 
 
-def _print_composition(labels: Any, group: Any) -> None:
-    from fairanchor.metrics import contingency_table
+def _fitted(method: str, X: np.ndarray, group: np.ndarray, options: Options) -> Any:
+    """The estimator of a method and its row of the comparison; prints the composition."""
+    load_kernels(method)
+    estimator, record = fitted_and_measured(method, X, group, options)
+    names = [f"group {name}" for name in record["groups"]]
+    click.echo("\n".join(common.composition_lines(record["counts"], names)))
+    return estimator, record
 
-    counts = contingency_table(labels, sensitive_features=group)
-    names = [f"group {name}" for name in sorted(set(group.tolist()))]
-    click.echo("\n".join(composition_lines(counts, names)))
 
-
-def _write_report(path: str | None, force: bool, model: Any, plain: Any, X: Any, group: Any) -> str:
+def _write_report(options: Options, fair: Any, plain: Any, X: np.ndarray, group: np.ndarray) -> str:
     """Write the report, or state why there is none."""
-    from fairanchor.report import summarise_run, write_report
-
+    path, force = options["report"], options["force"]
     if path is None and os.path.exists(REPORT) and not force:
         return f"No report: {REPORT} exists already. Use --force to replace it, or --report."
     summary = summarise_run(
-        model,
+        fair,
         X,
         sensitive_features=group,
         title="Demonstration: generated data",
         feature_names=["x", "y"],
         plain_labels=plain.labels_,
-        warnings=[],
     )
+    summary.warnings = []
     try:
         write_report(path or REPORT, summary, force=force)
     except ImportError as error:

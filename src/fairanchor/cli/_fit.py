@@ -3,119 +3,82 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 
+from fairanchor import AnchorFairClustering, FairKMeans, FairnessTargets
+from fairanchor._utils._sampling import spread_sample
 from fairanchor.cli import _common as common
-from fairanchor.cli._common import PATH, SHARE, Options, shared
-from fairanchor.cli._targets import check_targets_options, targets_of_file
-from fairanchor.cli._terminal import Run, exit_with, libraries_to_standard_error, print_json
+from fairanchor.cli._commands import CLUSTERERS
+from fairanchor.cli._common import Options
+from fairanchor.cli._targets import targets_of_file
+from fairanchor.cli._terminal import Run, exit_with, libraries_to_standard_error
+from fairanchor.groups._groups import codes_of_known_groups
+from fairanchor.persistence import save_model
+from fairanchor.plotting._composition import Composition
+from fairanchor.report import RunSummary, summarise_run, write_report
+from fairanchor.report._collect import summary_of_sample
+from fairanchor.rows._checkpoint import Checkpoint
+from fairanchor.rows._chunks import CHUNK_ROWS, read_ahead
+from fairanchor.rows._label_files import check_names, write_label_files
+from fairanchor.rows._open import FileTable
+from fairanchor.rows._row_files import RowFiles
+from fairanchor.tables._load import object_array
+from fairanchor.tables._preprocessing import Preprocessing, statistics_of
+from fairanchor.tables._read import open_table
+from fairanchor.tables._roles import MissingPolicy, choose_columns
 from fairanchor.tables._wording import counted
+from fairanchor.tables._write import write_table
 
 # Entries of a summary, if the estimator has an attribute of this name and an underscore.
 CERTIFICATES = ("lp_value", "mass_error", "duality_gap", "assignment_gap", "n_iter")
+# Options that state the same as a column of --targets.
+IN_TARGETS = {
+    "min_cluster_size": "--min-size",
+    "max_size": "--max-size",
+    "max_share": "--max-share",
+}
 # Enough rows for the figures and profiles of a report.
 REPORT_ROWS = 20_000
 # Rounding errors of a cost, relative to it.
 ROUNDING = 1e-12
 
 
-@click.command(
-    short_help="Compute fair clusters of a table.",
-    epilog=(
-        "Example: fairanchor fit people.csv -k 5 --sensitive sex,race --id person -o labels.csv "
-        "--model people.npz"
-    ),
-)
-@click.argument("source", metavar="INPUT", type=PATH)
-@shared("clusters", "groups", "features", "exclude", "id")
-@click.option(
-    "--clusterer",
-    type=click.Choice(common.CLUSTERERS),
-    default=common.CLUSTERERS[0],
-    show_default=True,
-    help="fair_kmeans clusters all rows by fair k-means. Any other clusters anchors, and the "
-    "anchor framework labels the rows: spfc (fair spectral), vfc (variational), fmsc (one-stage "
-    "spectral), fairlets, ffc (fairness first), bounded (linear programming), consensus.",
-)
-@click.option(
-    "--tolerance",
-    type=SHARE,
-    help="By how much shares may deviate: 0 requires exact shares, 1 sets no bound. The default is "
-    "0, or 1 with --max-share or with bounds in --targets.",
-)
-@click.option("--max-share", type=SHARE, metavar="SHARE",
-              help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "
-              "the only constraint; with --tolerance, both apply.")  # fmt: skip
-@shared("targets", "attributes", "min_size", "max_size", "missing", "delimiter", "labels")
-@click.option("--model", type=PATH, help="Model file for 'fairanchor predict', .npz.")
-@shared("report", "json", "seed", "jobs")
-@click.option("--engine", type=click.Choice(("memory", "stream", "dask")),
-              help="For a directory: stream (default) reads chunks, memory all rows, dask uses a "
-              "cluster. All give the same labels.")  # fmt: skip
-@click.option("--scheduler", metavar="ADDRESS",
-              help="Address of a Dask scheduler; by default a cluster is started on this "
-              "machine.")  # fmt: skip
-@click.option("--checkpoint", type=click.Path(file_okay=False), metavar="DIRECTORY",
-              help="Directory for intermediate results (a few kB) for --resume.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Continue the run of --checkpoint.")
-@shared("force", "quiet")
-def fit(source: str, **options: Any) -> None:
-    """Cluster the rows of INPUT so that every cluster mirrors the groups.
-
-    --min-size and --max-size bound the sizes of the clusters. They can be combined with
-    --sensitive, or used without it.
-
-    INPUT is CSV, TSV, Parquet or Arrow (Feather), also compressed by gzip; - is standard input.
-    A directory of Parquet or Arrow files is read chunk by chunk, and its labels are a directory.
-    Numeric columns are standardised and text columns become columns of 0 and 1. Sensitive columns
-    are features only if --features names them.
-
-    The labels keep the order of the rows: the id, or the row's number from 0, and the column
-    'cluster'. Without -o they go to standard output, unless --json, --model or --report is
-    given.
-
-    Exit code 3: the labels are written, but the fit did not converge, or a cell misses its target
-    by a row or more; the message states which.
-    """
-    from fairanchor.persistence import save_model
-
+def run_fit(run: Run, options: Options) -> None:
+    """Fit, write what was asked for, and print a summary."""
+    source, model, report = options["source"], options["model"], options["report"]
     is_directory = os.path.isdir(source)
     _check_request(is_directory, options)
-    run = Run(options["quiet"])
-    output, model, report = options["output"], options["model"], options["report"]
-    if not (output or model or report or options["as_json"]):
-        output = options["output"] = "-"
+    if not (options["output"] or model or report or options["as_json"]):
+        options["output"] = "-"
     if is_directory:
-        common.check_directory(source, options)
-    inputs = (source, options["targets"])
-    table = None if is_directory else output
-    common.check_outputs(options, model, report, table=table, inputs=inputs)
-    fitted = _fit_directory if is_directory else _fit_file
-    data, estimator, summarise = fitted(run, source, options)
+        common.check_directory(options)
+    inputs = {"input": source, "targets": options["targets"]}
+    table = None if is_directory else options["output"]
+    common.check_outputs(options, model, report, table=table, inputs=list(inputs.values()))
+    fit = _fit_directory if is_directory else _fit_file
+    data, estimator = fit(run, options)
+    preprocessing = data.preprocessing
     if model is not None:
-        preprocessing = data.preprocessing
         save_model(estimator, model, preprocessing=preprocessing, force=options["force"])
-    result = _result(source, data, estimator, options, run)
+    result = _result(data, estimator, options, run)
     if report is not None:
-        from fairanchor.report import write_report
-
         with run.step("report", f"Writing {report}"):
-            summary = replace(
-                summarise(),
-                command=common.command_line(),
-                columns=list(data.preprocessing.sensitive),
-                timings=run.timings,
-                warnings=run.warnings,
-            )
+            summarise = _summary_of_directory if is_directory else _summary_of_file
+            summary = summarise(data, estimator, options)
+            summary.fingerprints = common.file_checksums(inputs) or summary.fingerprints
+            summary.command = common.command_line()
+            summary.columns = list(preprocessing.sensitive)
+            summary.timings, summary.warnings = run.timings, run.warnings
             summary.parameters = {
                 "input": source,
-                "sensitive columns": ", ".join(data.preprocessing.sensitive),
-                "feature columns": ", ".join(data.preprocessing.inputs),
+                "sensitive columns": ", ".join(preprocessing.sensitive),
+                "feature columns": ", ".join(preprocessing.inputs),
                 "missing values": ", ".join(options["missing"]),
             } | summary.parameters
             write_report(report, summary, force=options["force"])
@@ -124,7 +87,9 @@ def fit(source: str, **options: Any) -> None:
 
 def _check_request(is_directory: bool, options: Options) -> None:
     """Raise an error for options that contradict each other or the kind of input."""
-    check_targets_options(options)
+    for name, option in IN_TARGETS.items():
+        if options["targets"] is not None and options[name] is not None:
+            raise click.UsageError(f"{option} and --targets: state it in the file.")
     needs_groups = options["targets"] or options["max_share"] is not None
     has_sizes = options["min_cluster_size"] or options["max_size"]
     if not options["sensitive"] and (needs_groups or not has_sizes):
@@ -152,9 +117,6 @@ def _check_request(is_directory: bool, options: Options) -> None:
 
 def _new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
     """The estimator that the options describe."""
-    from fairanchor import AnchorFairClustering, FairKMeans
-    from fairanchor.tables._roles import MissingPolicy
-
     parameters = {
         **fairness,
         "attributes": options["attributes"],
@@ -162,15 +124,13 @@ def _new_estimator(options: Options, fairness: dict[str, Any]) -> Any:
         "n_jobs": options["jobs"],
         "random_state": options["seed"],
     }
-    if options["clusterer"] == common.CLUSTERERS[0]:
+    if options["clusterer"] == CLUSTERERS[0]:
         return FairKMeans(options["n_clusters"], **parameters)
     return AnchorFairClustering(options["n_clusters"], clusterer=options["clusterer"], **parameters)
 
 
 def _fairness(options: Options, n_columns: int) -> dict[str, Any]:
     """The parameters of the constraint that `--tolerance`, `--max-share` and sizes state."""
-    from fairanchor import FairnessTargets
-
     tolerance, least = options["tolerance"], options["min_cluster_size"]
     if options["max_size"] is options["max_share"] is None:
         return {"tolerance": tolerance, "min_cluster_size": least}
@@ -181,15 +141,9 @@ def _fairness(options: Options, n_columns: int) -> dict[str, Any]:
     return {"fairness": [first, *(FairnessTargets(**shares) for _ in range(n_columns - 1))]}
 
 
-def _fit_file(run: Run, source: str, options: Options) -> tuple[Any, Any, Callable[[], Any]]:
-    """Fit a table in memory and write its labels.
-
-    Returns the table, the estimator, and a function that collects the facts of the report.
-    """
-    from fairanchor.tables._write import write_table
-
-    loaded = common.load_for_fit(run, source, options)
-    groups = loaded.sensitive_features(options["attributes"])
+def _fit_file(run: Run, options: Options) -> tuple[Any, Any]:
+    """Fit a table in memory and write its labels; returns the table and the estimator."""
+    loaded = common.load_for_fit(run, options)
     columns, n_rows = loaded.preprocessing.sensitive, len(loaded.X)
     with run.step("fit", f"Clustering {counted(n_rows, 'row')}"), libraries_to_standard_error():
         fairness = _fairness(options, len(columns))
@@ -199,65 +153,55 @@ def _fit_file(run: Run, source: str, options: Options) -> tuple[Any, Any, Callab
             separate = options["attributes"] == "separate" and len(columns) > 1
             fairness = {"fairness": targets if separate else targets[0], "tolerance": 0.0}
         estimator = _new_estimator(options, fairness)
+        groups = loaded.sensitive_features(options["attributes"])
         estimator.fit(loaded.X, sensitive_features=groups)
     output = options["output"]
     if output is not None:
         with run.step("write", f"Writing {output}"):
             write_table(loaded.labelled(estimator.labels_), output, force=options["force"])
-
-    def summarise() -> Any:
-        from fairanchor.report import summarise_run
-
-        summary = summarise_run(
-            estimator,
-            loaded.X,
-            sensitive_features=groups,
-            title=f"Fair clusters of {common.show_source(source)}",
-            feature_names=loaded.preprocessing.feature_names,
-            n_rows_left_out=loaded.n_dropped,
-        )
-        inputs = {"input": source, "targets": options["targets"]}
-        summary.fingerprints = common.file_checksums(inputs) or summary.fingerprints
-        return summary
-
-    return loaded, estimator, summarise
+    return loaded, estimator
 
 
-def _result(source: str, data: Any, estimator: Any, options: Options, run: Run) -> dict[str, Any]:
+def _summary_of_file(loaded: Any, estimator: Any, options: Options) -> RunSummary:
+    summary = summarise_run(
+        estimator,
+        loaded.X,
+        sensitive_features=loaded.sensitive_features(options["attributes"]),
+        title=f"Fair clusters of {common.show_source(options['source'])}",
+        feature_names=loaded.preprocessing.feature_names,
+    )
+    summary.n_rows_left_out = loaded.n_dropped
+    return summary
+
+
+def _result(data: Any, estimator: Any, options: Options, run: Run) -> dict[str, Any]:
     """What ``--json`` prints about a fit to a `LoadedTable` or to `RowFiles`."""
-    certificates = {
-        name: getattr(estimator, f"{name}_")
-        for name in CERTIFICATES
-        if hasattr(estimator, f"{name}_")
-    }
-    if hasattr(estimator, "anchors_"):
-        certificates["n_anchors"] = len(estimator.anchors_)
     result = {
         "command": "fit",
         "estimator": type(estimator).__name__,
-        "input": source,
+        "input": options["source"],
         "n_rows": data.n_rows,
         "n_rows_left_out": getattr(data, "n_dropped", 0),
         "sensitive": list(data.preprocessing.sensitive),
         "features": data.preprocessing.feature_names,
-        **common.composition_entries(
-            estimator.groups_, estimator.counts_, targets=estimator.targets_
-        ),
+        **Composition(estimator.counts_, [], estimator.groups_).entries,
+        "targets": estimator.targets_,
         "cost": estimator.inertia_,
         "converged": bool(estimator.converged_),
         "worst_violation": estimator.worst_violation_,
-        **certificates,
         "parameters": options,
         "seconds": run.timings,
         "warnings": run.warnings,
     }
+    for name in CERTIFICATES:
+        if hasattr(estimator, f"{name}_"):
+            result[name] = getattr(estimator, f"{name}_")
+    if hasattr(estimator, "anchors_"):
+        result["n_anchors"] = len(estimator.anchors_)
     if hasattr(estimator, "attribute_counts_"):
         result["attributes"] = {
-            str(name): common.composition_entries(
-                estimator.attribute_groups_[name],
-                counts,
-                worst_violation=estimator.attribute_violations_[name],
-            )
+            str(name): Composition(counts, [], estimator.attribute_groups_[name]).entries
+            | {"worst_violation": estimator.attribute_violations_[name]}
             for name, counts in estimator.attribute_counts_.items()
         }
     return result
@@ -278,15 +222,14 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
         "",
         *common.composition_lines(result["counts"], result["groups"] if has_groups else ()),
         "",
-        *([common.measures_line(result)] if has_groups else []),
-        *common.attribute_lines(result.get("attributes")),
+        *(common.measures_lines(result) if has_groups else ()),
         f"cost {result['cost']:.6g}, {anchors}fit in {run.timings['fit']:.1f} s",
         f"certificates: worst violation {result['worst_violation']:.2f} rows, assignment gap "
         f"{gap:.2g}{graph}",
         *(f"{what}: {path}" for what, path in written.items() if path != "-"),
     )
     if options["as_json"]:
-        print_json(result | {"outputs": written})
+        common.print_json(result | {"outputs": written})
     problems = []
     if result["worst_violation"] >= 1.0:
         problems.append(
@@ -308,12 +251,9 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
 # the workers of a cluster keep them.
 
 
-def _fit_directory(
-    run: Run, directory: str, options: Options
-) -> tuple[Any, Any, Callable[[], Any]]:
-    """Fit the files of a directory and write their labels; returns the same as `_fit_file`."""
-    from fairanchor.rows._label_files import check_names, write_label_files
-
+def _fit_directory(run: Run, options: Options) -> tuple[Any, Any]:
+    """Fit the files of a directory and write their labels; returns the files and the estimator."""
+    directory = options["source"]
     with _cluster(options) as client:
         with run.step("read", f"Reading {directory}"):
             files = _learn_files(directory, options, client)
@@ -329,7 +269,7 @@ def _fit_directory(
         if options["output"] is not None:
             with run.step("write", f"Writing {options['output']}"):
                 write_label_files(options["output"], files.parts, labels, force=options["force"])
-    return files, estimator, lambda: _summarise_sample(directory, files, estimator, options)
+    return files, estimator
 
 
 @contextmanager
@@ -362,14 +302,8 @@ def _cluster(options: Options) -> Iterator[Any]:
         yield client
 
 
-def _learn_files(directory: str, options: Options, client: Any) -> Any:
-    """The table in a directory's files, as `RowFiles` with its preprocessing."""
-    from fairanchor.rows._chunks import CHUNK_ROWS, read_ahead
-    from fairanchor.rows._row_files import RowFiles
-    from fairanchor.tables._preprocessing import Preprocessing
-    from fairanchor.tables._read import open_table
-    from fairanchor.tables._roles import MissingPolicy, choose_columns
-
+def _learn_files(directory: str, options: Options, client: Any) -> RowFiles:
+    """The table in a directory's files, with its preprocessing."""
     source = open_table(directory)
     chosen = {name: options[name] for name in ("sensitive", "features", "exclude")}
     roles = choose_columns(source, **chosen)
@@ -381,7 +315,7 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
     ]
     statistics: Iterable[Any]
     if client is not None:
-        from fairanchor.rows._dask import check_versions, result_of
+        from fairanchor.rows._dask import check_versions, result_of  # Dask is optional
 
         check_versions(client)
         futures = [
@@ -399,8 +333,6 @@ def _learn_files(directory: str, options: Options, client: Any) -> Any:
 
 def statistics_of_span(impute: bool, files: Any, start: int, stop: int) -> list[Any]:
     """Statistics of all features in a span of rows; errors name the file."""
-    from fairanchor.tables._preprocessing import statistics_of
-
     where = ""
 
     def tables() -> Iterator[Any]:
@@ -419,14 +351,9 @@ def _fit_files(
     files: Any, estimator: Any, options: Options, client: Any, progress: Any
 ) -> Iterable[Any]:
     """Fit an estimator by the chosen engine; the labels of all rows, in order."""
-    from fairanchor.rows._checkpoint import Checkpoint
-    from fairanchor.rows._open import FileTable
-    from fairanchor.rows._raw_rows import as_table
-
     if options["engine"] == "memory":
-        X, columns = files.read(0, files.n_rows, estimator.missing_groups)
-        groups = as_table(columns, files.sensitive) if columns else None
-        estimator.fit(X, sensitive_features=groups)
+        raw = files.read(0, files.n_rows, estimator.missing_groups)
+        estimator.fit(raw.X, sensitive_features=raw.sensitive_features)
     else:
         checkpoint = None
         if options["checkpoint"] is not None:
@@ -439,37 +366,22 @@ def _fit_files(
         estimator.fit(table, sensitive_features=list(files.sensitive) or None)
     # Names are in the preprocessing, as in models of a single file.
     vars(estimator).pop("feature_names_in_", None)
-    labels: Iterable[Any] = (
-        [estimator.labels_] if hasattr(estimator, "labels_") else estimator.iter_labels()
-    )
-    return labels
+    return [estimator.labels_] if hasattr(estimator, "labels_") else estimator.iter_labels()
 
 
-def _summarise_sample(directory: str, files: Any, estimator: Any, options: Options) -> Any:
+def _summary_of_directory(files: Any, estimator: Any, options: Options) -> RunSummary:
     """Facts of a report: the counts of all rows, and a sample of the rows with their labels."""
-    import numpy as np
-
-    from fairanchor._utils._sampling import spread_sample
-    from fairanchor.groups._groups import codes_of_known_groups
-    from fairanchor.report import RunSummary
-    from fairanchor.report._collect import stability_of
-    from fairanchor.report._constraints import checks_of_estimator, describe_estimator
-    from fairanchor.rows._chunks import CHUNK_ROWS
-    from fairanchor.rows._raw_rows import as_table
-    from fairanchor.tables._load import object_array
-
-    sample = np.sort(spread_sample(files.n_rows, REPORT_ROWS))
+    sample = spread_sample(files.n_rows, REPORT_ROWS)
     names, X, codes = list(estimator.groups_), [], []
-    starts = range(0, files.n_rows, CHUNK_ROWS)
     chunks = files.read_in_turn(0, files.n_rows, CHUNK_ROWS)
-    for start, (features, columns) in zip(starts, chunks, strict=True):
-        wanted = sample[(sample >= start) & (sample < start + CHUNK_ROWS)] - start
-        X.append(features[wanted])
-        of_rows = np.zeros(len(features), dtype=np.int64)
-        if columns:
-            table = as_table(columns, files.sensitive)
+    for number, raw in enumerate(chunks):
+        start = number * CHUNK_ROWS
+        chosen = sample[(sample >= start) & (sample < start + CHUNK_ROWS)] - start
+        X.append(raw.X[chosen])
+        of_rows, table = np.zeros(len(raw.X), dtype=np.int64), raw.sensitive_features
+        if table is not None:
             of_rows, _ = codes_of_known_groups(table, names, len(table), missing="own_group")
-        codes.append(of_rows[wanted])
+        codes.append(of_rows[chosen])
     rows, group_codes = np.concatenate(X), np.concatenate(codes)
     if hasattr(estimator, "labels_"):
         labels = estimator.labels_[sample]
@@ -478,22 +390,14 @@ def _summarise_sample(directory: str, files: Any, estimator: Any, options: Optio
         labels = estimator.predict(rows, sensitive_features=groups)
     identity = json.dumps(files.fingerprint(), sort_keys=True, default=str).encode()
     digest = hashlib.sha256(identity).hexdigest()
-    return RunSummary(
-        title=f"Fair clusters of {directory}",
-        labels=labels,
-        group_codes=group_codes,
-        group_names=names,
-        counts=estimator.counts_,
-        checks=checks_of_estimator(estimator),
-        constraint=describe_estimator(estimator),
-        features=rows,
+    return summary_of_sample(
+        estimator,
+        rows,
+        labels,
+        group_codes,
+        title=f"Fair clusters of {options['source']}",
         feature_names=files.feature_names,
-        stability=stability_of(estimator),
-        parameters={"estimator": type(estimator).__name__, "engine": options["engine"]}
-        | estimator.get_params(deep=False),
-        converged=bool(estimator.converged_),
         n_rows_total=files.n_rows,
         # Of the files' identity: their rows are not read once more.
         fingerprints={"files": f"sha256 {digest} of names, sizes and times"},
-        uses_sensitive_for_prediction=True,
     )

@@ -1,143 +1,109 @@
-"""``fairanchor predict``: clusters of new rows with a saved model."""
+"""``fairanchor predict`` and ``fairanchor report``: new rows and a saved model."""
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import click
+import numpy as np
 
 from fairanchor.cli import _common as common
-from fairanchor.cli._common import PATH, Options, shared
-from fairanchor.cli._terminal import Run, print_json
+from fairanchor.cli._common import Options
+from fairanchor.cli._terminal import Run
+from fairanchor.cluster._base import unseen_combinations
+from fairanchor.groups._groups import count_cells, sorted_names
+from fairanchor.persistence import load_model
+from fairanchor.plotting._composition import Composition
+from fairanchor.report import summarise_labels, write_report
+from fairanchor.rows._chunks import read_ahead
+from fairanchor.rows._label_files import check_names, write_label_files
+from fairanchor.rows._row_files import RowFiles
+from fairanchor.tables._load import LoadedTable, load, object_array, roles_for_predict
+from fairanchor.tables._read import TableSource, open_table
+from fairanchor.tables._roles import MissingPolicy
 from fairanchor.tables._wording import counted
+from fairanchor.tables._write import write_table
 
 
-@click.command(
-    short_help="Label new rows with a saved model.",
-    epilog="Example: fairanchor predict people.npz new.csv --id person -o new-labels.csv",
-)
-@click.argument("model", type=PATH)
-@click.argument("source", metavar="INPUT", type=PATH)
-@shared("labels", "id")
-@click.option(
-    "--unknown-groups",
-    type=click.Choice(["error", "blind"]),
-    default="error",
-    show_default=True,
-    help="Groups that the model has not seen, or rows without groups: raise an error, or label "
-    "them by the average dual variables of the population.",
-)
-@shared("missing", "delimiter", "json", "jobs", "force", "quiet")
-def predict(model: str, source: str, **options: Any) -> None:
-    """Label the rows of INPUT with MODEL, a file that 'fairanchor fit --model' wrote.
-
-    INPUT needs the columns that the model was fitted to, the sensitive ones included: a row's
-    cluster depends on its group. With --unknown-groups blind it may lack all sensitive columns;
-    then sizes are printed. Rows are labelled one by one: a fair composition of new rows is likely,
-    not guaranteed, so it is printed.
-
-    The labels go to standard output without -o, unless --json is given. A directory of Parquet or
-    Arrow files is read piece by piece, and its labels are a directory.
-    """
-    run = Run(options["quiet"])
+def run_predict(run: Run, options: Options) -> None:
+    """Label the rows, write the labels, and print a summary."""
     if options["output"] is None and not options["as_json"]:
         options["output"] = "-"
-    of_input = _of_directory if os.path.isdir(source) else _of_file
-    totals, rows = of_input(run, model, source, options)
-    output = options["output"]
+    label = _label_directory if os.path.isdir(options["source"]) else _label_file
+    labelled, n_left_out = label(run, options)
+    output, sensitive = options["output"], labelled.estimator.preprocessing_.sensitive
     summary = {
-        "command": "predict", "input": source, "model": model, **rows, **totals.entries(),
-        "seconds": run.timings, "warnings": run.warnings,
-    }  # fmt: skip
-    run.say(*_lines(summary, totals.estimator.preprocessing_.sensitive))
-    if output is not None:
-        run.say(f"labels: {output}")
+        "command": "predict",
+        "input": options["source"],
+        "model": options["model"],
+        "n_rows": int(labelled.sizes.sum()) + n_left_out,
+        "n_rows_left_out": n_left_out,
+        **labelled.summary(),
+        "seconds": run.timings,
+        "warnings": run.warnings,
+    }
+    run.say(*_lines(summary, sensitive), *([] if output is None else [f"labels: {output}"]))
     if options["as_json"]:
-        print_json(summary | {"outputs": {} if output is None else {"labels": output}})
+        common.print_json(summary | {"outputs": {} if output is None else {"labels": output}})
 
 
-def _of_file(
-    run: Run, model: str, source: str, options: Options
-) -> tuple["_Totals", dict[str, int]]:
-    """Label one file; returns the totals, and how many rows there are."""
-    from fairanchor.tables._write import write_table
-
+def _label_file(run: Run, options: Options) -> tuple["_Labelled", int]:
+    """Label one file; returns what was labelled, and the number of other rows."""
     output = options["output"]
-    common.check_outputs(options, table=output, inputs=[source, model])
-    estimator, loaded = load_with_model(run, model, source, options)
-    totals = _Totals(estimator)
+    common.check_outputs(options, table=output, inputs=[options["source"], options["model"]])
+    estimator, loaded = load_with_model(run, options)
+    labelled = _Labelled(estimator)
     with run.step("predict", f"Labelling {counted(len(loaded.X), 'row')}"):
-        labels = totals.labels_of(loaded)
+        labels = labelled.labels_of(loaded)
     if output is not None:
         with run.step("write", f"Writing {output}"):
             write_table(loaded.labelled(labels), output, force=options["force"])
-    return totals, {"n_rows": loaded.n_rows, "n_rows_left_out": loaded.n_dropped}
+    return labelled, loaded.n_dropped
 
 
-def _of_directory(
-    run: Run, model: str, directory: str, options: Options
-) -> tuple["_Totals", dict[str, int]]:
-    """Label a directory: memory holds two pieces of a file."""
-    from fairanchor.rows._chunks import read_ahead
-    from fairanchor.rows._label_files import check_names, write_label_files
-    from fairanchor.rows._row_files import RowFiles
-    from fairanchor.tables._load import load, roles_for_predict
-    from fairanchor.tables._read import TableSource, open_table
-
-    output = options["output"]
-    common.check_directory(directory, options)
-    estimator, policy = _loaded_model(model, options)
-    preprocessing, known = estimator.preprocessing_, estimator.groups_
-    whole = open_table(directory)
+def _label_directory(run: Run, options: Options) -> tuple["_Labelled", int]:
+    """Label the files of a directory: memory holds two pieces of a file."""
+    common.check_directory(options)
+    estimator, policy = _loaded_model(options)
+    preprocessing, whole = estimator.preprocessing_, open_table(options["source"])
     roles = roles_for_predict(whole, preprocessing, blind=options["unknown_groups"] == "blind")
     files = RowFiles.of(whole.footers, roles.features, roles.sensitive, numbers=False)
     check_names([name for name, _ in files.parts])
-    totals = _Totals(estimator)
+    labelled, known = _Labelled(estimator), estimator.groups_
 
-    def pieces() -> Iterator[Any]:
+    def pieces() -> Iterator[LoadedTable]:
         for path, row, table in files.tables(0, files.n_rows):
             title = f"{path}, from row {row} on,"
             read = lambda columns, names, table=table: table.select(columns)  # noqa: E731
             piece = TableSource(title, table.column_names, read)
             yield load(piece, roles, policy, preprocessing=preprocessing, known=known)
 
-    labels: Iterable[Any] = map(totals.labels_of, read_ahead(pieces()))
+    labels = map(labelled.labels_of, read_ahead(pieces()))
     with run.step("predict", f"Labelling {counted(files.n_rows, 'row')}"):
-        if output is not None:
-            write_label_files(output, files.parts, labels, force=options["force"])
+        if options["output"] is not None:
+            write_label_files(options["output"], files.parts, labels, force=options["force"])
         else:
             deque(labels, maxlen=0)
-    return totals, {"n_rows": files.n_rows, "n_rows_left_out": 0}
+    return labelled, 0
 
 
-def load_with_model(run: Run, model: str, source: str, options: Options) -> tuple[Any, Any]:
+def load_with_model(run: Run, options: Options) -> tuple[Any, LoadedTable]:
     """A saved estimator, and a table as it needs it."""
-    from fairanchor.tables._load import load, roles_for_predict
-    from fairanchor.tables._read import open_table
-
+    source = options["source"]
     with run.step("read", f"Reading {common.show_source(source)}"):
-        estimator, policy = _loaded_model(model, options)
-        preprocessing, table = (
-            estimator.preprocessing_,
-            open_table(source, delimiter=options["delimiter"]),
-        )
-        blind = estimator.unknown_groups == "blind"
-        roles = roles_for_predict(
-            table, preprocessing, id_column=options.get("id_column"), blind=blind
-        )
-        known = estimator.groups_
+        estimator, policy = _loaded_model(options)
+        preprocessing, known = estimator.preprocessing_, estimator.groups_
+        table = open_table(source, delimiter=options["delimiter"])
+        blind, id_column = estimator.unknown_groups == "blind", options.get("id_column")
+        roles = roles_for_predict(table, preprocessing, id_column=id_column, blind=blind)
         loaded = load(table, roles, policy, preprocessing=preprocessing, known=known)
     run.say_dropped(loaded.n_dropped)
     return estimator, loaded
 
 
-def _loaded_model(model: str, options: Options) -> tuple[Any, Any]:
+def _loaded_model(options: Options) -> tuple[Any, MissingPolicy]:
     """A saved estimator, and what is done about missing values."""
-    from fairanchor.persistence import load_model
-    from fairanchor.tables._roles import MissingPolicy
-
-    policy = MissingPolicy.of(options["missing"])
+    policy, model = MissingPolicy.of(options["missing"]), options["model"]
     estimator = load_model(model)
     if estimator.preprocessing_ is None:
         raise ValueError(
@@ -155,69 +121,45 @@ def _loaded_model(model: str, options: Options) -> tuple[Any, Any]:
     return estimator, policy
 
 
-class _Totals:
+class _Labelled:
     """Sizes and counts of what was labelled, piece by piece."""
 
     def __init__(self, estimator: Any) -> None:
-        self.estimator, self.n_blind = estimator, 0
-        self.sizes: Any = 0
-        self.cells: dict[Any, Any] = {}
+        self.estimator = estimator
+        self.sizes = np.zeros(len(estimator.cluster_centers_), dtype=np.int64)
+        self.columns: dict[Any, np.ndarray] = {}  # rows of each cluster by group
 
-    def labels_of(self, loaded: Any) -> Any:
+    def labels_of(self, loaded: LoadedTable) -> np.ndarray:
         """Labels of a table, which are counted."""
-        import numpy as np
-
-        from fairanchor.cluster._base import unseen_combinations
-
-        estimator, sensitive = self.estimator, loaded.sensitive_features()
-        labels = estimator.predict(loaded.X, sensitive_features=sensitive)
-        self.sizes += np.bincount(labels, minlength=len(estimator.cluster_centers_))
-        if loaded.groups is None:
-            self.n_blind += len(labels)
-            return labels
-        # Combinations of separate attributes may be new, as long as their parts are known.
-        known = {*estimator.groups_, *unseen_combinations(estimator, sensitive)}
-        names, counts = composition_of(loaded.groups, estimator, labels)
-        for name, own in zip(names, counts.T, strict=True):
-            self.cells[name] = self.cells.get(name, 0) + own
-            self.n_blind += 0 if name in known else int(own.sum())
+        labels = self.estimator.predict(loaded.X, sensitive_features=loaded.sensitive_features())
+        n_clusters, groups = len(self.sizes), loaded.groups
+        self.sizes += np.bincount(labels, minlength=n_clusters)
+        if groups is not None:
+            counts = count_cells(labels, groups.codes, n_clusters, groups.n_groups)
+            for name, column in zip(groups.names, counts.T, strict=True):
+                self.columns[name] = self.columns.get(name, 0) + column
         return labels
 
-    def entries(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Sizes, groups, counts and measures; None where groups are not known."""
-        import numpy as np
-
-        measures = ("groups", "counts", "balance", "balance_bound", "relative_balance", "mnce")
-        entries: dict[str, Any] = {"n_rows_blind": self.n_blind, "sizes": self.sizes}
-        entries |= dict.fromkeys(measures)
-        if not self.cells:
-            return entries
-        names = [name for name in self.estimator.groups_ if name in self.cells]
-        names += [name for name in self.cells if name not in names]
-        counts = np.column_stack([self.cells[name] for name in names])
-        entries |= common.composition_entries(names, counts)
-        known = getattr(self.estimator, "attribute_groups_", None)
-        if known is not None:
-            entries["attributes"] = {}
-            parts = [names] if len(known) == 1 else zip(*names, strict=True)
-            for (column, known_groups), values in zip(known.items(), parts, strict=True):
-                groups = list(dict.fromkeys([*(g for g in known_groups if g in values), *values]))
-                is_in = np.array([[value == group for group in groups] for value in values])
-                entries["attributes"][str(column)] = common.composition_entries(
-                    groups, counts @ is_in
-                )
+        if not self.columns:
+            entries = dict.fromkeys(Composition(self.sizes[:, None], [], ["all"]).entries)
+            return {"n_rows_blind": self.sizes.sum(), "sizes": self.sizes, **entries}
+        names, known = list(self.columns), list(self.estimator.groups_)
+        # Combinations of separate attributes may be new, as long as their parts are known.
+        priced = {*known, *unseen_combinations(self.estimator, object_array(names))}
+        n_blind = sum(int(self.columns[name].sum()) for name in names if name not in priced)
+        ordered = [name for name in known if name in names]
+        ordered += sorted_names([name for name in names if name not in known])
+        counts = np.column_stack([self.columns[name] for name in ordered])
+        composition = Composition(counts, list(range(len(counts))), ordered)
+        entries = {"n_rows_blind": n_blind, "sizes": self.sizes, **composition.entries}
+        attributes = getattr(self.estimator, "attribute_groups_", None)
+        if attributes is not None:
+            entries["attributes"] = {
+                str(column): part.entries for column, part in composition.by_column(attributes)
+            }
         return entries
-
-
-def composition_of(groups: Any, estimator: Any, labels: Any) -> tuple[list[Any], Any]:
-    """Groups of new rows, those that the model knows first, and the counts of their cells."""
-    from fairanchor.groups._groups import count_cells
-
-    n_clusters, names = len(estimator.cluster_centers_), groups.names.tolist()
-    counts = count_cells(labels, groups.codes, n_clusters, groups.n_groups)
-    order = [names.index(name) for name in estimator.groups_ if name in names]
-    order += [code for code in groups.public_order.tolist() if code not in order]
-    return [names[code] for code in order], counts[:, order]
 
 
 def _lines(summary: dict[str, Any], sensitive: tuple[str, ...]) -> list[str]:
@@ -237,9 +179,39 @@ def _lines(summary: dict[str, Any], sensitive: tuple[str, ...]) -> list[str]:
     lines = [
         *common.composition_lines(summary["counts"][clusters], summary["groups"], clusters),
         "",
-        common.measures_line(summary),
-        *common.attribute_lines(summary.get("attributes")),
+        *common.measures_lines(summary),
     ]
     if summary["n_rows_blind"]:
         lines.append(f"Labelled by average prices: {blind} of unknown groups.")
     return lines
+
+
+def run_report(run: Run, options: Options) -> None:
+    """Label the rows and write the report."""
+    source, model, output = options["source"], options["model"], options["report"]
+    common.check_outputs(options, output, inputs=[source, model])
+    estimator, loaded = load_with_model(run, options)
+    groups = loaded.sensitive_features()
+    if groups is None:
+        raise ValueError(
+            f"{model} was fitted without groups, whose composition the report is about: fit with "
+            "--sensitive, or audit the labels of 'fairanchor predict'."
+        )
+    with run.step("report", f"Writing {output}"):
+        summary = summarise_labels(
+            estimator.predict(loaded.X, sensitive_features=groups),
+            sensitive_features=groups,
+            title=f"Clusters of {common.show_source(source)} by {model}",
+            missing_groups="own_group",
+        )
+        summary.columns = list(estimator.preprocessing_.sensitive)
+        summary.features = loaded.X
+        summary.feature_names = loaded.preprocessing.feature_names
+        summary.parameters = {"model": model, "estimator": type(estimator).__name__}
+        summary.parameters |= estimator.get_params(deep=False)
+        summary.warnings, summary.n_rows_left_out = run.warnings, loaded.n_dropped
+        summary.command = common.command_line()
+        summary.fingerprints = common.file_checksums({"model": model, "input": source})
+        summary.uses_sensitive_for_prediction = True
+        write_report(output, summary, force=options["force"])
+    run.say(f"report: {output}")

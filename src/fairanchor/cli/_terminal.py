@@ -1,7 +1,6 @@
 """What reaches the terminal: errors as one line, warnings, progress, results."""
 
 import ctypes
-import json
 import logging
 import os
 import re
@@ -28,6 +27,7 @@ OPTIONS = {
     r"\bn_clusters\b": "--clusters",
     r"\bn_samples=": "rows=",
     r"\bmin_cluster_size\b": "--min-size",
+    r"\b(min|max)_size(?==| of all clusters)": r"--\1-size",
     r"\brandom_state\b": "--seed",
     r"\bn_jobs\b": "--jobs",
     r"\bsensitive_features\b": "the sensitive column",
@@ -72,21 +72,6 @@ def printable(text: Any) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
-
-
-def print_result(*lines: str) -> None:
-    """Lines on standard output: the result of the command."""
-    from fairanchor._utils._files import standard_output
-
-    with standard_output():
-        click.echo("\n".join(lines))
-
-
-def print_json(summary: dict[str, Any]) -> None:
-    """A summary on standard output."""
-    from fairanchor._utils._records import json_value
-
-    print_result(json.dumps(json_value(summary), indent=2, allow_nan=False))
 
 
 def exit_with(problems: list[str]) -> None:
@@ -188,28 +173,17 @@ def libraries_to_standard_error() -> Iterator[None]:
 
 @contextmanager
 def progress_line(description: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A line on the terminal: a spinner with the elapsed time, and a bar once there are counts."""
+    """A line on the terminal: a spinner, a bar that fills once there are counts, the time."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
+    text = TextColumn("{task.description}", markup=False)
+    columns = [SpinnerColumn(), text, BarColumn(), TimeElapsedColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as line:
         task = line.add_task(printable(description), total=None)
 
         def show(title: str, done: int, total: int) -> None:
-            if len(line.columns) == len(columns):
-                line.columns += (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            if done == 1:
-                line.reset(task)
-            text = printable(f"{description}: {title}")
+            text = printable(f"{description}: {title} {done}/{total}")
             line.update(task, description=text, completed=done, total=total)
 
         yield show

@@ -1,7 +1,7 @@
 """Graphs over rows: symmetric non-negative matrices, dense arrays or CSR arrays.
 
-The graphs built here have a zero diagonal. Rows are never standardised: bandwidths follow the
-data, so that only the relative scale of the features matters.
+The graphs built here have a zero diagonal. Bandwidths follow the data, so that only the relative
+scale of the features matters.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,6 @@ from sklearn.neighbors import NearestNeighbors
 
 #: Up to this many rows every pair of rows is an edge; above, only near neighbours.
 DENSE_ROWS = 200
-#: Rows on which the median distance is taken, spread evenly over a larger table.
-MEDIAN_ROWS = 2000
 #: An edge whose bandwidth was chosen here never weighs less: a row of vanishing degree could
 #: meet any linear constraint on the embedding by itself, at no cost.
 WEAKEST_EDGE = 1e-3
@@ -35,9 +33,9 @@ def build_affinity(
     graph of neighbours is connected. The weights are those of the median.
     """
     n_rows = len(X)
+    weights = np.ones(n_rows) if weights is None else weights
     if n_rows == 1:
         return np.ones((1, 1))
-    X, bandwidth = rescale(X, bandwidth)
     if affinity == "rbf" or (affinity == "auto" and n_rows <= DENSE_ROWS):
         return _rbf_graph(X, bandwidth, weights)
     if isinstance(n_neighbors, str):
@@ -61,37 +59,19 @@ def build_affinity(
 
 def heat_kernel_graph(X: np.ndarray, n_neighbors: int, bandwidth: float | str = "auto") -> Any:
     """Nearest-neighbour graph with one bandwidth; ``"auto"`` is the median neighbour distance."""
-    n_rows = len(X)
-    if n_rows == 1:
+    if len(X) == 1:
         return sparse.csr_array(np.ones((1, 1)))
-    X, bandwidth = rescale(X, bandwidth)
     rows, columns, distance = neighbour_edges(X, n_neighbors)
     if isinstance(bandwidth, str):
         weight = np.maximum(gaussian(distance, positive_median(distance)), WEAKEST_EDGE)
     else:
         weight = gaussian(distance, bandwidth)
-    return symmetric_graph(rows, columns, weight, n_rows)
-
-
-def rescale(X: np.ndarray, bandwidth: float | str = "auto") -> tuple[np.ndarray, float | str]:
-    """Centred rows of order one, scaled by a power of two, and the bandwidth in their unit."""
-    exponent = _exponent(X)
-    X = np.ldexp(X, -exponent)
-    X = X - X.mean(axis=0)
-    second = _exponent(X)
-    if not isinstance(bandwidth, str):
-        with np.errstate(over="ignore", under="ignore"):
-            bandwidth = float(np.ldexp(bandwidth, -(exponent + second)))
-    return np.ldexp(X, -second), bandwidth
-
-
-def _exponent(values: np.ndarray) -> int:
-    return int(np.frexp(np.abs(values).max())[1])
+    return symmetric_graph(rows, columns, weight, len(X))
 
 
 def gaussian(distance: np.ndarray, bandwidth: float | np.ndarray) -> np.ndarray:
     """``exp(-distance**2 / (2 bandwidth**2))``, one at distance zero whatever the bandwidth."""
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         ratio = np.divide(distance, bandwidth, out=np.zeros_like(distance), where=distance > 0)
         return np.exp(-0.5 * ratio * ratio)
 
@@ -107,19 +87,15 @@ def positive_median(distance: np.ndarray, pair_weights: np.ndarray | None = None
     return float(distance[kept][order[np.searchsorted(cumulated, 0.5 * cumulated[-1])]])
 
 
-def _rbf_graph(X: np.ndarray, bandwidth: float | str, weights: np.ndarray | None) -> np.ndarray:
+def _rbf_graph(X: np.ndarray, bandwidth: float | str, weights: np.ndarray) -> np.ndarray:
     """Kernel of every pair. Distances are differences of rows, so equal rows are at exactly 0."""
     if not isinstance(bandwidth, str):
         graph = gaussian(cdist(X, X), bandwidth)
         np.fill_diagonal(graph, 0.0)
         return graph
-    sample = np.unique(np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.int64))
-    pair_weights = None
-    if weights is not None:
-        first, second = np.triu_indices(len(sample), 1)
-        pair_weights = weights[sample[first]] * weights[sample[second]]
-    distance = squareform(pdist(X))
-    graph = gaussian(distance, positive_median(pdist(X[sample]), pair_weights))
+    pairs, (first, second) = pdist(X), np.triu_indices(len(X), 1)
+    distance = squareform(pairs)
+    graph = gaussian(distance, positive_median(pairs, weights[first] * weights[second]))
     np.fill_diagonal(graph, 0.0)
     np.fill_diagonal(distance, np.inf)
     row, nearest = np.arange(len(X)), distance.argmin(axis=1)
@@ -138,6 +114,7 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
     """
     n_rows = len(X)
     n_neighbors = min(n_neighbors, n_rows - 1)
+    X = X - X.mean(axis=0)
     columns = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(return_distance=False)
     distance = np.empty(columns.shape)
     for start in range(0, n_rows, 4096):
@@ -185,11 +162,8 @@ def _link_components(graph: sparse.csr_array, X: np.ndarray, weigh: Callable) ->
     return graph
 
 
-def check_affinity(graph: Any) -> tuple[Any, int]:
-    """A precomputed graph, exactly symmetric and with values of order one, and their exponent.
-
-    The values were divided by ``2**exponent``. A matrix that is no graph is an error.
-    """
+def check_affinity(graph: Any) -> Any:
+    """A precomputed graph, exactly symmetric; a matrix that is no graph is an error."""
     if graph.shape[0] != graph.shape[1]:
         raise ValueError(
             f"The precomputed affinity has shape {graph.shape}, expected a square matrix: "
@@ -198,16 +172,11 @@ def check_affinity(graph: Any) -> tuple[Any, int]:
     if sparse.issparse(graph):
         graph = sparse.csr_array(graph, copy=True)
         graph.sum_duplicates()
-    values = graph.data if sparse.issparse(graph) else graph
-    if values.size and values.min() < 0:
+    smallest, largest = graph.min(), graph.max()
+    if smallest < 0:
         raise ValueError(
-            f"Negative values in data: the smallest precomputed affinity is {values.min()}, "
+            f"Negative values in data: the smallest precomputed affinity is {smallest}, "
             "expected similarities >= 0. Convert distances to similarities first."
-        )
-    largest = values.max() if values.size else 0.0
-    if largest == 0:
-        raise ValueError(
-            "The precomputed affinity is zero everywhere, expected at least one positive entry."
         )
     largest_gap = abs(graph - graph.T).max()
     if largest_gap > 1e-8 * largest:
@@ -215,34 +184,36 @@ def check_affinity(graph: Any) -> tuple[Any, int]:
             f"The precomputed affinity is not symmetric: entries (i, j) and (j, i) differ by up "
             f"to {largest_gap}, the largest entry is {largest}. Pass (W + W.T) / 2."
         )
-    exponent = _exponent(values)
-    if sparse.issparse(graph):
-        graph.data = np.ldexp(graph.data, -exponent)
-        return sparse.csr_array(0.5 * (graph + graph.T)), exponent
-    graph = np.ldexp(graph, -exponent)
-    return 0.5 * (graph + graph.T), exponent
+    return 0.5 * (graph + graph.T)
 
 
-def weigh_graph(graph: Any, weights: np.ndarray, *, one_row: float | None = None) -> Any:
+def weigh_graph(graph: Any, weights: np.ndarray, *, equal_rows: bool) -> Any:
     """Graph among rows that stand for several: edge (i, j) becomes ``w_i w_j W_ij``.
 
-    With ``one_row``, the weight of a single row, the rows that a row stands for are equal, each
-    similar to the others by one: the diagonal gains ``w (w - one_row)``, nothing for weights up to
-    ``one_row``. Otherwise the diagonal of the graph states how similar they are.
+    If the rows that a row stands for are equal, each is similar to the others by one: the diagonal
+    gains ``w (w - 1)``, nothing for weights up to one. Otherwise the diagonal of the graph states
+    how similar they are.
     """
     weighted = scale_both_sides(graph, weights)
-    if one_row is None:
+    if not equal_rows:
         return weighted
-    loops = np.maximum(weights * (weights - one_row), 0.0)
+    loops = np.maximum(weights * (weights - 1.0), 0.0)
     if sparse.issparse(graph):
         return sparse.csr_array(weighted + sparse.diags_array(loops))
     return weighted + np.diag(loops)
 
 
-def scale_weights(weights: np.ndarray) -> tuple[np.ndarray, int]:
-    """Weights of order one, divided by a power of two, and the exponent of that power."""
-    exponent = _exponent(weights)
-    return np.ldexp(weights, -exponent), exponent
+def degrees_of(graph: Any) -> np.ndarray:
+    """Sums of the rows of a graph; an isolated row is an error."""
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    n_isolated = np.count_nonzero(degrees == 0)
+    if n_isolated:
+        raise ValueError(
+            f"{n_isolated} of {len(degrees)} rows are similar to no other row (the first is row "
+            f"{np.argmin(degrees)}), and could meet any constraint alone. Leave them out, or "
+            "increase the bandwidth."
+        )
+    return degrees
 
 
 def scale_both_sides(graph: Any, factor: np.ndarray) -> Any:

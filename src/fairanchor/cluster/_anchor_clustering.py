@@ -1,6 +1,5 @@
 """The framework of the paper: any clusterer on a few anchors, carried to all rows."""
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -8,7 +7,10 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._utils._shared_state import (
+    warn_unfair,
+    with_one_blas_thread,
+)
 from fairanchor._utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -27,7 +29,6 @@ from fairanchor.cluster._large_scale import LargeScaleClusterer
 from fairanchor.cluster._on_anchors import CLUSTERERS, cluster_anchors
 from fairanchor.constraints._constraint import Constraint, check_request, constraint_of
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.graph import (
     AnchorGraphProblem,
     AnchorSummary,
@@ -387,7 +388,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         """
         check_request(self.fairness, self.tolerance, self.min_cluster_size, names=set(TARGETS))
         graph = GRAPHS[self.graph]() if isinstance(self.graph, str) else self.graph
-        graph._check()
+        graph._validate_params()
         exact = isinstance(graph, LocalGraph) or graph.solver == "newton"
         if isinstance(self.fairness, str) and self.fairness == "paper" and exact:
             raise ValueError(
@@ -538,12 +539,10 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         small = sizes < sizes.sum() * min(SMALL_SHARE, SMALL_PART / len(sizes))
         if small.any():
             listed = ", ".join(f"{l} ({sizes[l]:g})" for l in np.flatnonzero(small)[:5])
-            warnings.warn(
+            warn_unfair(
                 f"{int(small.sum())} of {len(sizes)} clusters have very few samples: {listed}. "
                 "min_cluster_size sets a minimum; fewer clusters or another clusterer may fit the "
-                "data better.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
+                "data better."
             )
 
     def predict_proba(self, X: Table, *, sensitive_features: Table | None = None) -> np.ndarray:

@@ -1,16 +1,15 @@
 """What the fair clustering estimators share: input checks, weights, attributes after ``fit``."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.metrics import pairwise_distances_argmin
 
-from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import equal_centers_allowed, one_thread, warn_unfair
 from fairanchor._utils._sklearn_compat import (
     Interval,
     check_weights,
@@ -18,7 +17,6 @@ from fairanchor._utils._sklearn_compat import (
     validate_data,
 )
 from fairanchor._utils._typing import Table, Weights
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import check_pairing, in_fitted_order, text_column
 from fairanchor.groups._groups import (
     Attributes,
@@ -31,7 +29,10 @@ from fairanchor.groups._groups import (
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows._open import kind_of
 from fairanchor.rows._sums import label_cost, label_sums, sparse_squared_distances
+from fairanchor.rows._tables import check_finite
 
+#: Squares of products of weights and features stay in the range of doubles.
+SMALLEST, LARGEST = 1e-50, 1e50
 #: Constraints of parameters that most clusterers have.
 COMMON_CONSTRAINTS: dict = {
     "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -44,14 +45,18 @@ COMMON_CONSTRAINTS: dict = {
 class FairClusterer(ClusterMixin, BaseEstimator):
     """Base of the estimators with ``fit(X, *, sensitive_features, sample_weight)``.
 
-    A subclass writes ``_fit(X, groups, weights)``: it computes labels in ``0..n_clusters-1``, calls
-    `_store_labels` and sets ``n_iter_``.
+    A subclass writes ``_fit(X, groups, weights)``, which sets ``n_iter_`` and returns labels in
+    ``0..n_clusters-1``. All weights are positive; without ``sample_weight`` they are one. Fitted
+    attributes with one entry per row are named in ``_of_rows``, those that are indices of rows in
+    ``_row_numbers``.
     """
 
     # With metadata routing switched on, Pipeline and GridSearchCV pass the groups on.
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}
     __metadata_request__fit_predict = {"sensitive_features": True, "sample_weight": True}
 
+    _of_rows: tuple[str, ...] = ()
+    _row_numbers: tuple[str, ...] = ()
     n_clusters: Any
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -68,20 +73,39 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to cluster.
+            Rows to cluster. The largest absolute value is between 1e-50 and 1e50, or all are zero.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Group of each row; several columns mean their intersection.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row; what it means is part of the description of the class.
+            Weight of each row; what it means is part of the description of the class. Rows of
+            weight zero take no part, as if they were removed, and then get the cluster of the
+            nearest row that has a weight.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        self._fit(*self._check_input(X, sensitive_features, sample_weight))
+        X, groups, weights = self._check_input(X, sensitive_features, sample_weight)
+        if weights is None or weights.all():
+            labels = self._fit_weighted(X, groups, weights)
+        else:
+            kept = np.flatnonzero(weights)
+            if len(kept) < self.n_clusters:
+                raise ValueError(
+                    f"sample_weight is positive for {len(kept)} rows, fewer than n_clusters="
+                    f"{self.n_clusters}: a row of weight zero takes no part, so some cluster would "
+                    "be empty."
+                )
+            rows, place = self._split_off(X, kept)
+            labels = self._fit_weighted(rows, groups.take(kept), weights[kept])[place]
+            for name in self._of_rows:
+                setattr(self, name, getattr(self, name)[place])
+            for name in self._row_numbers:
+                setattr(self, name, kept[getattr(self, name)])
+        self._store_labels(labels, groups, weights)
         return self
 
     def fit_predict(
@@ -110,8 +134,29 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     def _fitted_labels(self) -> np.ndarray:
         return self.labels_
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+    def _fit_weighted(self, X: Any, groups: Groups, weights: np.ndarray | None) -> np.ndarray:
+        """Fit rows that all have a weight."""
+        warn_about_small_groups(groups, self.n_clusters, self._attributes_of(groups))
+        known = np.ones(X.shape[0]) if weights is None else weights
+        # One thread: the last bits of sums depend on their number. Every cluster gets a row in the
+        # end, so that k-means may find fewer.
+        with one_thread(), equal_centers_allowed():
+            return self._fit(X, groups, known)
+
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+    def _attributes_of(self, groups: Groups) -> Attributes | None:
+        """The sensitive columns, if each is an attribute by itself."""
+        return None
+
+    def _split_off(self, X: Any, kept: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The rows ``kept``, and for every row the place of the nearest of them."""
+        others = np.setdiff1d(np.arange(len(X)), kept)
+        place = np.zeros(len(X), dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        place[others] = pairwise_distances_argmin(X[others], X[kept])
+        return X[kept], place
 
     def _check_input(
         self, X: Table, sensitive_features: Table, sample_weight: Weights
@@ -121,7 +166,15 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         X = check_rows(self, X)
         check_n_clusters(self.n_clusters, len(X))
         groups = check_groups(sensitive_features, len(X))
-        return X, groups, check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, X)
+        for name, values in (("X", X), ("sample_weight", weights)):
+            largest = 1.0 if values is None else float(np.abs(values).max())
+            if largest > 0.0 and not SMALLEST < largest < LARGEST:
+                raise ValueError(
+                    f"The largest absolute value of {name} is {largest:.3g}, expected between "
+                    f"{SMALLEST:g} and {LARGEST:g}. Multiply it by a constant."
+                )
+        return X, groups, weights
 
     def _store_labels(
         self,
@@ -154,13 +207,11 @@ def check_rows(
 
     With ``sparse`` they may be sparse, and are then a CSR array.
     """
-    if hasattr(X, "collect") and not hasattr(X, "__len__"):
-        raise TypeError(f"X is a {type(X).__name__}, which has no rows yet: call .collect() first.")
-    if kind_of(X) == "files":
+    if kind_of(X) in ("files", "stream"):
         raise TypeError(
             f"X is a {type(X).__name__}, expected rows in memory: {type(estimator).__name__} needs "
-            "all of them at once. AnchorFairClustering().fit takes datasets, with the name of a "
-            "column as sensitive_features."
+            "all of them at once. Call .collect() on a lazy frame; FairKMeans().fit and "
+            "AnchorFairClustering().fit take datasets and streams as they are."
         )
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's come first
     dtype = [np.float64, np.float32] if keep_float32 else np.float64
@@ -176,26 +227,8 @@ def check_rows(
             f"Input X has text in {column}: {error}. Distances need numbers: encode the column as "
             "numbers (OneHotEncoder), or drop it."
         ) from error
-    if issparse(X):
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        if len(bad):
-            row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-            raise ValueError(
-                f"Input X contains NaN or infinity: {len(bad)} of its stored value(s), the first "
-                f"in row {row}. Distances need finite numbers: impute or drop them."
-            )
-        return csr_array(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(X.sum(axis=0))  # false also when the sum overflows
-    for j in np.flatnonzero(~finite):
-        bad = np.flatnonzero(~np.isfinite(X[:, j]))
-        if len(bad):
-            column = f"column {j}" if names is None else f"column {names[j]!r}"
-            what = "NaN" if np.isnan(X[bad[0], j]) else "infinity"
-            raise ValueError(
-                f"Input X contains {what}: {len(bad)} value(s) in {column} are not finite, the "
-                f"first in row {bad[0]}. Distances need finite numbers: impute or drop them."
-            )
+    X = csr_array(X) if issparse(X) else X
+    check_finite(X, range(X.shape[1]) if names is None else list(names), "Input X")
     return X
 
 
@@ -208,33 +241,14 @@ def check_n_clusters(n_clusters: int, n_samples: int) -> None:
         )
 
 
-def rows_with_weight(weights: np.ndarray | None, n_clusters: int, n_rows: int) -> np.ndarray:
-    """Indices of the rows of positive weight; fewer of them than clusters are an error."""
-    if weights is None:
-        return np.arange(n_rows)
-    kept = np.flatnonzero(weights > 0)
-    if len(kept) < n_clusters:
-        raise ValueError(
-            f"sample_weight is positive for {len(kept)} rows, fewer than n_clusters={n_clusters}: "
-            "a row of weight zero takes no part, so some cluster would be empty."
-        )
-    return kept
-
-
 def warn_about_small_groups(
-    groups: Any,
-    n_clusters: int,
-    kept: np.ndarray | None = None,
-    attributes: Attributes | None = None,
+    groups: Groups, n_clusters: int, attributes: Attributes | None = None
 ) -> None:
     """Name a group that is too small to have a row in every cluster.
 
-    Only the rows ``kept`` count, by default all. Of separate attributes, the combinations of their
-    groups may be small.
+    Of separate attributes, the combinations of their groups may be small.
     """
     sizes, names = groups.sizes, groups.names
-    if kept is not None:
-        sizes = np.bincount(groups.codes[kept], minlength=groups.n_groups)
     if attributes is not None:
         codes = attributes.joint.T
         sizes = np.concatenate([np.bincount(column, weights=sizes) for column in codes]).astype(
@@ -247,13 +261,11 @@ def warn_about_small_groups(
     smallest = small[np.argmin(sizes[small])]
     name = "of missing values" if names[smallest] is None else repr(names[smallest])
     verb = "has" if len(small) == 1 else "have"
-    warnings.warn(
+    warn_unfair(
         f"{len(small)} of {len(sizes)} groups {verb} fewer rows than n_clusters={n_clusters} "
         f"(the smallest, {name}, has {sizes[smallest]}): such a group cannot "
         "be in every cluster, so its share means little. Merge it with another group, or use "
-        "fewer clusters.",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
+        "fewer clusters."
     )
 
 
@@ -269,20 +281,6 @@ class WeightedRows:
     weights: np.ndarray
     n_clusters: int
     n_groups: int
-
-    @classmethod
-    def of(
-        cls,
-        X: np.ndarray,
-        groups: Any,
-        weights: np.ndarray | None,
-        kept: np.ndarray,
-        n_clusters: int,
-    ) -> "WeightedRows":
-        """The rows at ``kept``; without weights every row weighs 1."""
-        present, codes = np.unique(groups.codes[kept], return_inverse=True)
-        kept_weights = np.ones(len(kept)) if weights is None else weights[kept]
-        return cls(X[kept], codes, kept_weights, n_clusters, len(present))
 
     @property
     def has_equal_weights(self) -> bool:
@@ -300,17 +298,6 @@ class WeightedRows:
     def cost(self, labels: np.ndarray) -> float:
         """Weighted squared distance to the means of the clusters."""
         return label_cost(self.X, self.weights, labels, self.centers(labels))
-
-
-def spread_labels(
-    X: np.ndarray, kept: np.ndarray, labels: np.ndarray, centers: np.ndarray
-) -> np.ndarray:
-    """Labels of all rows: ``labels`` for the kept ones, the nearest centre for the others."""
-    if len(kept) == len(X):
-        return labels
-    of_all = np.argmin(cdist(X, centers, "sqeuclidean"), axis=1).astype(np.int32)
-    of_all[kept] = labels
-    return of_all
 
 
 def fill_empty_clusters(
@@ -356,13 +343,8 @@ def known_codes(
     A group that ``fit`` has not seen is an error, or -1 if ``unknown_groups="blind"``, which
     covers missing values as well.
 
-    Returns
-    -------
-    codes : ndarray of shape (n_rows,)
-        Those after the estimator's groups are of ``extra``.
-    extra : dict
-        Prices of new combinations of separate attributes by their names; see
-        `unseen_combinations`.
+    Codes after those of the estimator's groups are of new combinations of separate attributes,
+    whose prices are also returned by their names; see `unseen_combinations`.
     """
     known = estimator.groups_
     if sensitive_features is None:
@@ -382,9 +364,13 @@ def known_codes(
         sensitive_features, [*known, *extra], n_rows, missing=missing
     )
     if unknown and unknown_groups == "error":
+        listed = ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
+        known = getattr(estimator, "attribute_groups_", {"": known})
+        names = "; ".join(f"{column} {names.tolist()[:20]}" for column, names in known.items())
         raise ValueError(
-            f"sensitive_features has {_unknown_in_words(estimator, unknown)}. A group's prices are "
-            f"learned in fit, so there are none for a new group.{_remedy(estimator)}"
+            f"sensitive_features has {len(unknown)} group(s) that fit has not seen: {listed}. "
+            f"Known groups: {names.strip()}. A group's prices are learned in fit, so there are "
+            f"none for a new group.{_remedy(estimator)}"
         )
     return codes, extra
 
@@ -402,47 +388,6 @@ def unseen_combinations(estimator: Any, sensitive_features: Table) -> dict:
         if codes is not None:
             extra[name] = sum(prices[:, r] for prices, r in zip(parts, codes, strict=True))
     return extra
-
-
-def unseen_values(estimator: Any, unknown: dict) -> dict | None:
-    """Rows of each value that ``fit`` has not seen, by column of separate attributes.
-
-    ``unknown`` has the number of rows of each unknown combination. None if there are no separate
-    attributes, or combinations are not made of them.
-    """
-    attributes = getattr(estimator, "_attributes", None)
-    if attributes is None or len(attributes.columns) < 2:
-        return None
-    columns = attributes.columns
-    if any(not isinstance(name, tuple) or len(name) != len(columns) for name in unknown):
-        return None
-    by_column: dict = {}
-    for combination, count in unknown.items():
-        for column, names, value in zip(columns, attributes.names, combination, strict=True):
-            if value not in names.tolist():
-                counts = by_column.setdefault(column, {})
-                counts[value] = counts.get(value, 0) + count
-    return by_column or None
-
-
-def _unknown_in_words(estimator: Any, unknown: dict) -> str:
-    """Unknown groups with their rows, and the known ones; by column, where each is by itself."""
-    by_column = unseen_values(estimator, unknown)
-    if by_column is None:
-        return (
-            f"{len(unknown)} group(s) that fit has not seen: {_with_counts(unknown)}. Known "
-            f"groups: {estimator.groups_.tolist()[:20]}"
-        )
-    listed = "; ".join(
-        f"{_with_counts(counts)} in column {column!r}, whose groups are "
-        f"{estimator.attribute_groups_[column].tolist()[:20]}"
-        for column, counts in by_column.items()
-    )
-    return f"{sum(map(len, by_column.values()))} value(s) that fit has not seen: {listed}"
-
-
-def _with_counts(unknown: dict) -> str:
-    return ", ".join(f"{name!r} ({count} rows)" for name, count in list(unknown.items())[:5])
 
 
 def _remedy(estimator: Any) -> str:

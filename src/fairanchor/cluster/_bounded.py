@@ -1,6 +1,7 @@
 """Shares of the groups within bounds in every cluster, for given centres."""
 
-import warnings
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -12,11 +13,8 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
@@ -26,10 +24,13 @@ from fairanchor.assignment._sweep import KnownCosts
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, fill_empty_clusters
 from fairanchor.cluster._fairlets import find_centers
 from fairanchor.constraints import FairnessTargets
-from fairanchor.constraints._bounds import ShareBounds, share_interval
-from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._columns import attribute_names
-from fairanchor.groups._groups import Groups, check_attributes, count_cells
+from fairanchor.constraints._bounds import (
+    BoundRule,
+    CellConstraints,
+    ShareBounds,
+    share_interval,
+)
+from fairanchor.groups._groups import Attributes, Groups, count_cells
 from fairanchor.rows import MemoryRows
 
 
@@ -165,62 +166,59 @@ class BoundedFairAssignment(FairClusterer):
 
     def _check_input(
         self, X: Table, sensitive_features: Table, sample_weight: Weights
-    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
-        """Groups are those of all columns together, of each column, and the columns' names."""
+    ) -> tuple[np.ndarray, Groups, np.ndarray | None]:
         X, groups, weights = super()._check_input(X, sensitive_features, sample_weight)
-        attributes = [groups]
-        if sensitive_features is not None:  # None has been warned about
-            attributes = check_attributes(sensitive_features, len(X))
-        names = attribute_names(sensitive_features, len(attributes))
-        return X, (groups, attributes, names), weights
+        self._columns = Attributes.of(sensitive_features, groups).columns
+        return X, groups, weights
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        groups, attributes, names = groups
-        row_weights = np.ones(len(X)) if weights is None else weights
-        bounds = self._bounds(attributes, row_weights)
-        scale = power_of_two_scale(X)
-        centers = self._find_centers(X * scale, row_weights)
-        self.cluster_centers_ = centers / scale
+    def _attributes_of(self, groups: Groups) -> Attributes:
+        return Attributes.of_names(self._columns, groups.names)
 
-        unit = scale**2 if self.objective == "kmeans" else scale
-        cost = cdist(X * scale, centers)
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
+        attributes = self._attributes_of(groups)
+        sizes = np.bincount(groups.codes, weights)
+        rule = BoundRule(tuple(self._bounds(attributes, sizes)), attributes.joint)
+        self.cluster_centers_ = self._find_centers(X, weights)
+        cost = cdist(X, self.cluster_centers_)
         if self.objective == "kmeans":
             cost **= 2
-        labels = np.argmin(cost, axis=1)
-        # Rows without weight do not take part: they stay with their nearest centre.
-        counted = np.flatnonzero(row_weights > 0)
         assign = _assign_within_radius if self.objective == "kcenter" else _assign_at_least_cost
-        labels[counted], value = assign(
-            cost[counted], row_weights[counted], [a.codes[counted] for a in attributes], bounds
-        )
-        self.lp_value_ = value / unit
-        labels, n_filled = fill_empty_clusters(X * scale, labels, self.n_clusters)
-        self._store_labels(labels, groups, weights)
-        self._store_attributes(attributes, names, bounds, weights)
-        self._warn_if_missed(len(attributes), row_weights.max(), n_filled)
-        used = cost[np.arange(len(X)), self.labels_]
-        if self.objective == "kcenter":
-            self.inertia_ = float(used[counted].max()) / unit
-        else:
-            self.inertia_ = float(row_weights @ used) / unit
+        labels, self.lp_value_ = assign(cost, weights, groups.codes, rule, attributes.joint)
+        labels, n_filled = fill_empty_clusters(X, labels, self.n_clusters)
+        used = cost[np.arange(len(X)), labels]
+        self.inertia_ = float(used.max() if self.objective == "kcenter" else weights @ used)
 
-    def _bounds(self, attributes: list[Groups], weights: np.ndarray) -> list[ShareBounds]:
-        """Bounds of each attribute, groups in canonical order."""
-        lowers = _per_column(self.lower, len(attributes), "lower")
-        uppers = _per_column(self.upper, len(attributes), "upper")
-        bounds = []
-        for groups, lower, upper in zip(attributes, lowers, uppers, strict=True):
-            names = groups.public_names.tolist()
-            sizes = groups.to_public(np.bincount(groups.codes, weights=weights))
-            low, high = share_interval(sizes / sizes.sum(), self.tolerance)
+        counts = count_cells(labels, groups.codes, self.n_clusters, groups.n_groups, weights)
+        if (weights == 1.0).all():
+            counts = counts.astype(np.int64)
+        self.attribute_groups_ = dict(zip(attributes.columns, attributes.names, strict=True))
+        self.attribute_counts_ = dict(zip(attributes.columns, rule.margins(counts), strict=True))
+        self._public_bounds = list(rule.bounds)
+        self.worst_violation_ = max(rule.violations(counts))
+        expected = (4 * len(rule.bounds) + 4) * weights.max()
+        if n_filled or self.worst_violation_ >= expected:
+            warn_unfair(
+                f"A bound is missed by {self.worst_violation_:g} rows (in weight), expected less "
+                f"than {expected:g}; {n_filled} empty clusters had to be filled."
+            )
+        return labels
+
+    def _bounds(self, attributes: Attributes, sizes: np.ndarray) -> Iterator[ShareBounds]:
+        """Bounds of each attribute, groups in the order of their names."""
+        n_columns = len(attributes.columns)
+        lowers = _per_column(self.lower, n_columns, "lower")
+        uppers = _per_column(self.upper, n_columns, "upper")
+        for codes, names, lower, upper in zip(
+            attributes.joint.T, attributes.names, lowers, uppers, strict=True
+        ):
+            weight, names = np.bincount(codes, sizes), names.tolist()
+            low, high = share_interval(weight / weight.sum(), self.tolerance)
             targets = FairnessTargets(
                 lower=_with_defaults(lower, low, names), upper=_with_defaults(upper, high, names)
             )
             if lower is not None or upper is not None:
-                report = targets.check(sizes, names, n_clusters=self.n_clusters)
-                report.raise_if_infeasible()
-            bounds.append(targets.resolve(groups, self.n_clusters))
-        return bounds
+                targets.check(weight, names, n_clusters=self.n_clusters).raise_if_infeasible()
+            yield targets.bounds_for(weight, names, self.n_clusters)
 
     def _find_centers(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         random_state = check_random_state(self.random_state)
@@ -230,65 +228,9 @@ class BoundedFairAssignment(FairClusterer):
         model = KMeans(
             self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=random_state
         )
-        # Bits must not depend on the number of threads. Equal centres do no harm here: every
-        # cluster gets a row.
-        with one_thread(), equal_centers_allowed():
-            model.fit(X, sample_weight=weights)
+        model.fit(X, sample_weight=weights)
         self.n_iter_ = model.n_iter_
         return model.cluster_centers_
-
-    def _store_attributes(
-        self, attributes: list[Groups], names: list, bounds: list, weights: np.ndarray | None
-    ) -> None:
-        """Set the tables of each attribute and ``worst_violation_``."""
-        self.attribute_groups_ = {
-            name: a.public_names for name, a in zip(names, attributes, strict=True)
-        }
-        self.attribute_counts_ = {}
-        self._public_bounds = []
-        self.worst_violation_ = 0.0
-        for name, a, bound in zip(names, attributes, bounds, strict=True):
-            counts = count_cells(self.labels_, a.codes, self.n_clusters, a.n_groups, weights)
-            table = a.to_public(counts)
-            asked = replace(bound, lower=a.to_public(bound.lower), upper=a.to_public(bound.upper))
-            self.attribute_counts_[name] = table
-            self._public_bounds.append(asked)
-            self.worst_violation_ = max(self.worst_violation_, asked.violation(table))
-
-    def _warn_if_missed(self, n_attributes: int, heaviest: float, n_filled: int) -> None:
-        expected = (4 * n_attributes + 4) * heaviest
-        if n_filled or self.worst_violation_ >= expected:
-            warnings.warn(
-                f"A bound is missed by {self.worst_violation_:g} rows (in weight), expected less "
-                f"than {expected:g}; {n_filled} empty clusters had to be filled.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
-            )
-
-
-def _assign_at_least_cost(
-    cost: np.ndarray, weights: np.ndarray, codes: list[np.ndarray], bounds: list
-) -> tuple[np.ndarray, float]:
-    """Labels within bounds on the shares, and the value of the linear program."""
-    targets = []
-    for column, bound in zip(codes, bounds, strict=True):
-        present = np.unique(column)  # a group of weightless rows is not
-        targets.append(
-            FairnessTargets(
-                lower=bound.lower[:, present],
-                upper=bound.upper[:, present],
-                min_size=_least_size(weights, cost.shape[1]),
-            )
-        )
-    several = len(codes) > 1
-    assignment = fair_assign(
-        cost,
-        sensitive_features=np.column_stack(codes) if several else codes[0],
-        fairness=targets if several else targets[0],
-        attributes="separate" if several else "intersection",
-        sample_weight=weights,
-    )
-    return assignment.labels, assignment.lp_value
 
 
 def _least_size(weights: np.ndarray, n_clusters: int) -> float:
@@ -296,138 +238,109 @@ def _least_size(weights: np.ndarray, n_clusters: int) -> float:
     return min(weights.min(), weights.sum() / n_clusters)
 
 
-def _assign_within_radius(
-    cost: np.ndarray, weights: np.ndarray, codes: list[np.ndarray], bounds: list
+def _assign_at_least_cost(
+    cost: np.ndarray, weights: np.ndarray, codes: np.ndarray, rule: BoundRule, joint: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Labels within bounds on the shares whose largest distance is small, and the least radius.
+    """Labels within bounds on the shares, and the value of the linear program."""
+    least = _least_size(weights, cost.shape[1])
+    targets = [FairnessTargets(lower=b.lower, upper=b.upper, min_size=least) for b in rule.bounds]
+    found = fair_assign(
+        cost,
+        sensitive_features=joint[codes],
+        fairness=targets,
+        attributes="separate",
+        sample_weight=weights,
+    )
+    return found.labels, found.lp_value
 
-    Rows of the same groups with the same centres within the radius are one class: a small linear
-    program on classes decides whether a radius is feasible.
-    """
-    n_clusters = cost.shape[1]
-    nearest = np.argmin(cost, axis=1)
-    radius = float(cost.min(axis=1).max())
-    if len(np.unique(nearest)) == n_clusters and all(
-        bound.violation(count_cells(nearest, column, n_clusters, bound.lower.shape[1], weights))
-        == 0.0
-        for column, bound in zip(codes, bounds, strict=True)
-    ):
+
+def _assign_within_radius(
+    cost: np.ndarray, weights: np.ndarray, codes: np.ndarray, rule: BoundRule, joint: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Labels within bounds on the shares whose largest distance is small, and the least radius."""
+    n_clusters, n_groups = cost.shape[1], len(joint)
+    nearest, radius = cost.argmin(axis=1), float(cost.min(axis=1).max())
+    counts = count_cells(nearest, codes, n_clusters, n_groups, weights)
+    if counts.sum(axis=1).all() and max(rule.violations(counts)) == 0.0:
         return nearest, radius
-    _, joint = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
-    joint = joint.reshape(-1)
+    is_whole = np.ptp(weights) == 0.0
+    unit = weights[0] if is_whole else weights.mean()
+    scaled = weights / unit
+    first = replace(rule.bounds[0], least=np.full(n_clusters, _least_size(scaled, n_clusters)))
+    sized = BoundRule((first, *rule.bounds[1:]), joint)
 
-    def program(radius: float) -> "_RadiusProgram":
-        return _RadiusProgram(cost, radius, weights, joint, codes, bounds)
+    def masses(radius: float, *, whole: bool = False) -> np.ndarray | None:
+        return _masses_within(cost, radius, scaled, codes, sized.cells, whole=whole)
 
-    candidates = np.unique(cost[cost >= radius])
-    low, high = 0, len(candidates) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if program(candidates[middle]).solve() is None:
-            low = middle + 1
-        else:
-            high = middle
-    radius = float(candidates[low])
-    unweighted = np.ptp(weights) == 0.0
-    totals = program(radius).table(whole=unweighted)
+    radii = np.unique(cost[cost >= radius])
+    place = bisect_left(radii[:-1], True, key=lambda radius: masses(radius) is not None)
+    radius = float(radii[place])
+    table = masses(radius, whole=is_whole)
+    if table is None:
+        raise RuntimeError("HiGHS finds no fair assignment, though one exists.")
     # No chain of exchanges over all clusters is worth a distance beyond the radius.
     farthest = (n_clusters + 1) * (float(cost.max()) or 1.0)
-    known = MemoryRows(
-        np.where(cost <= radius, cost, farthest),
-        joint,
-        totals.shape[1],
-        weights=None if unweighted else weights,
-    )
-    return labels_with_totals(known, KnownCosts(n_clusters), totals), radius
+    near = np.where(cost <= radius, cost, farthest)
+    known = MemoryRows(near, codes, n_groups, weights=None if is_whole else scaled)
+    return labels_with_totals(known, KnownCosts(n_clusters), table), radius
 
 
-class _RadiusProgram:
-    """Masses of classes of rows in clusters, with shares within bounds.
+def _masses_within(
+    cost: np.ndarray,
+    radius: float,
+    weights: np.ndarray,
+    codes: np.ndarray,
+    bounds: CellConstraints,
+    *,
+    whole: bool,
+) -> np.ndarray | None:
+    """Weight of clusters × groups at the least sum of distances, or None if none is feasible.
 
-    Variables are the pairs of a class and a centre that all of its rows have within reach.
+    Rows of the same group with the same centres within the radius are one class: the variables are
+    the masses of the pairs of a class and such a centre. If it is to be whole, the table has the
+    floor or ceiling of fractional cells and sizes. These are nested sums, and classes divide the
+    rows: such a program has whole solutions.
     """
+    n_clusters, n_groups = bounds.shape
+    reach = cost <= radius
+    key = np.column_stack([codes, np.packbits(reach, axis=1)])
+    _, first, classes = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    classes = classes.reshape(-1)
+    pair_classes, clusters = np.nonzero(reach[first])
 
-    def __init__(
-        self,
-        cost: np.ndarray,
-        radius: float,
-        weights: np.ndarray,
-        joint: np.ndarray,
-        codes: list[np.ndarray],
-        bounds: list,
-    ) -> None:
-        reach = cost <= radius
-        key = np.column_stack([joint, np.packbits(reach, axis=1)])
-        _, first, classes = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        classes = classes.reshape(-1)
-        unit = weights[0] if np.ptp(weights) == 0.0 else weights.mean()
-        self.unit = float(unit)
-        self.mass = np.bincount(classes, weights=weights / unit)
-        self.shape = (cost.shape[1], int(joint.max()) + 1)
-        self.pair_classes, self.clusters = np.nonzero(reach[first])
-        self.groups = joint[first][self.pair_classes]
-        self.codes = [column[first][self.pair_classes] for column in codes]
-        self.bounds = bounds
-        self.least = _least_size(weights / unit, cost.shape[1])
-        sums = np.zeros((len(first), cost.shape[1]))
-        np.add.at(sums, classes, weights[:, None] / unit * cost)
-        self.cost = (sums / self.mass[:, None])[self.pair_classes, self.clusters]
+    def sums(places: np.ndarray, n_places: int) -> Any:
+        """Matrix that sums the pairs by place."""
+        entries = (np.ones(len(places)), (places, np.arange(len(places))))
+        return sparse.csr_array(entries, shape=(n_places, len(places)))
 
-    def solve(self) -> np.ndarray | None:
-        """Masses of the pairs with the least sum of distances; None if there are none."""
-        parts, right = [self._summed(self.clusters, -1.0)], [np.full(self.shape[0], -self.least)]
-        for codes, bound in zip(self.codes, self.bounds, strict=True):
-            for group, (low, high) in enumerate(zip(bound.lower[0], bound.upper[0], strict=True)):
-                in_group = (codes == group).astype(np.float64)
-                parts += [
-                    self._summed(self.clusters, low - in_group),
-                    self._summed(self.clusters, in_group - high),
-                ]
-        right.append(np.zeros((len(parts) - 1) * self.shape[0]))
-        return self._minimise(sparse.vstack(parts), np.concatenate(right))
+    of_classes = sums(classes, len(first)) * weights
+    mass = of_classes.sum(axis=1)
+    linear = ((of_classes @ cost) / mass[:, None])[pair_classes, clusters]
+    cells = sums(clusters * n_groups + codes[first][pair_classes], n_clusters * n_groups)
 
-    def table(self, *, whole: bool) -> np.ndarray:
-        """Weight of clusters × groups, in whole rows the floor or ceiling of fractional ones.
-
-        Cells and clusters are nested sums, and classes divide the rows: such a program has whole
-        solutions.
-        """
-        x = self.solve()
-        if x is None:
-            raise RuntimeError("HiGHS finds no fair assignment, though one exists.")
-        n_clusters, n_cells = self.shape[0], self.shape[0] * self.shape[1]
-        cells = self.clusters * self.shape[1] + self.groups
-        if not whole:
-            return self.unit * np.bincount(cells, x, n_cells).reshape(self.shape)
-        sums = sparse.vstack(
-            [self._summed(self.clusters, 1.0, n_clusters), self._summed(cells, 1.0, n_cells)]
-        )
-        totals = sums @ x
-        nearest = np.rint(totals)
-        totals = np.where(np.abs(totals - nearest) < 1e-6, nearest, totals)
-        right = np.concatenate([np.ceil(totals), -np.floor(totals)])
-        x = self._minimise(sparse.vstack([sums, -sums]), right)
-        if x is None:
-            raise RuntimeError("HiGHS finds no whole assignment, though one exists.")
-        return np.bincount(cells, np.rint(x), n_cells).astype(np.int64).reshape(self.shape)
-
-    def _summed(self, places: np.ndarray, values: Any, n_places: int | None = None) -> Any:
-        """Matrix that sums the pairs times values by place."""
-        n_pairs = len(self.clusters)
-        values = np.broadcast_to(values, n_pairs)
-        shape = (self.shape[0] if n_places is None else n_places, n_pairs)
-        return sparse.csr_array((values, (places, np.arange(n_pairs))), shape=shape)
-
-    def _minimise(self, matrix: Any, right: np.ndarray) -> np.ndarray | None:
+    def minimise(matrix: Any, right: np.ndarray, is_equal: np.ndarray) -> np.ndarray | None:
         result = linprog(
-            self.cost / (np.abs(self.cost).max() or 1.0),
-            A_ub=matrix,
-            b_ub=right,
-            A_eq=self._summed(self.pair_classes, 1.0, len(self.mass)),
-            b_eq=self.mass,
+            linear / (linear.max() or 1.0),
+            A_ub=matrix[~is_equal],
+            b_ub=right[~is_equal],
+            A_eq=sparse.vstack([sums(pair_classes, len(mass)), matrix[is_equal]]),
+            b_eq=np.concatenate([mass, right[is_equal]]),
             method="highs-ds",
         )
         return result.x if result.status == 0 else None
+
+    x = minimise(bounds.matrix @ cells, bounds.right, bounds.is_equal)
+    if x is not None and whole:
+        nested = sparse.vstack([sums(clusters, n_clusters), cells])
+        totals = nested @ x
+        nearest = np.rint(totals)
+        totals = np.where(np.abs(totals - nearest) < 1e-6, nearest, totals)
+        right = np.concatenate([np.ceil(totals), -np.floor(totals)])
+        x = minimise(sparse.vstack([nested, -nested]), right, np.zeros(len(right), dtype=bool))
+    if x is None:
+        return None
+    table = (cells @ x).reshape(n_clusters, n_groups)
+    return np.rint(table).astype(np.int64) if whole else table
 
 
 def _per_column(shares: Any, n_columns: int, name: str) -> Any:

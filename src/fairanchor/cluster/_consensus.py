@@ -1,6 +1,6 @@
 """Consensus clustering: what many k-means runs on parts of the data have in common."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -8,17 +8,15 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.utils import check_random_state
 
-from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
     fairness_warnings_ignored,
-    one_thread,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._affinity import build_affinity
-from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, rows_with_weight
+from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
 from fairanchor.cluster._spectral import FairSpectralClustering
+from fairanchor.groups._groups import Groups
 
 #: All pairs of rows are compared: about 25 bytes per pair at the peak.
 MOST_ROWS = 10_000
@@ -32,8 +30,9 @@ RUN_ITERATIONS = 30
 class ConsensusClustering(FairClusterer):
     """Clusters that many k-means runs on random parts of the data have in common.
 
-    Each run clusters a random half of the rows by a random half of the features and then labels
-    all rows. The *co-association* of two rows is the share of runs that put them together ::
+    Each run clusters a random half of the rows by a random half of the features, at least two, and
+    then labels all rows. The *co-association* of two rows is the share of runs that put them
+    together ::
 
         A_ij = (number of runs in which rows i and j share a cluster) / n_runs
 
@@ -61,8 +60,6 @@ class ConsensusClustering(FairClusterer):
     run_clusters : int or "auto", default="auto"
         Clusters of a run. ``"auto"`` is ``2 sqrt(n)``, or twice ``n_clusters`` if that is more;
         ``n_clusters`` is the setting of [1]_, for compact clusters. A run on few rows has fewer.
-    row_share, feature_share : float in (0, 1], default=0.5
-        Part of the rows and of the features that a run uses; always at least two features.
     method : {"spectral", "average"}, default="spectral"
         How the co-association becomes clusters: normalised cut, or average linkage, which tends
         to split off small clusters where clusters overlap.
@@ -74,7 +71,7 @@ class ConsensusClustering(FairClusterer):
     labels_ : ndarray of shape (n_samples,)
         Cluster of each row.
     co_association_ : ndarray of shape (n_samples, n_samples)
-        A.
+        A, of the rows that have a weight.
     row_stability_ : ndarray of shape (n_samples,)
         Share of a row's companions in the runs, itself included, that are in its cluster: 1 if no
         run puts it with rows of another cluster, near 0.5 on a border.
@@ -94,8 +91,7 @@ class ConsensusClustering(FairClusterer):
     Notes
     -----
     *Weights.* A row of weight w counts as w rows in k-means, in the normalised cut and in the
-    stability. Which rows a run draws, and average linkage, do not depend on weights. Rows of
-    weight zero take no part, and join the cluster of most of their companions.
+    stability. Which rows a run draws, and average linkage, do not depend on weights.
 
     *Stability* is about borders: it is low where clusters touch. It does not test whether there
     are clusters: rows far from every border have a value near 1 in any data.
@@ -123,8 +119,6 @@ class ConsensusClustering(FairClusterer):
         **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "random_state")},
         "n_runs": [Interval(Integral, 1, None, closed="left")],
         "run_clusters": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "row_share": [Interval(Real, 0, 1, closed="right")],
-        "feature_share": [Interval(Real, 0, 1, closed="right")],
         "method": [StrOptions({"spectral", "average"})],
     }
 
@@ -134,66 +128,54 @@ class ConsensusClustering(FairClusterer):
         *,
         n_runs: int = 100,
         run_clusters: int | str = "auto",
-        row_share: float = 0.5,
-        feature_share: float = 0.5,
         method: str = "spectral",
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_runs = n_runs
         self.run_clusters = run_clusters
-        self.row_share = row_share
-        self.feature_share = feature_share
         self.method = method
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+    _of_rows = ("row_stability_",)
+
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         if len(X) > MOST_ROWS:
             raise ValueError(
                 f"X has {len(X)} rows, ConsensusClustering compares all pairs of at most "
                 f"{MOST_ROWS}: AnchorFairClustering(clusterer='consensus') takes any number."
             )
         rng = check_random_state(self.random_state)
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
-        mass = np.ones(len(X)) if weights is None else weights / weights.max()
-        points = X * power_of_two_scale(X)
-        with one_thread(), equal_centers_allowed():
-            runs = self._run_labels(points, kept, mass, rng)
-            A = 1.0 - squareform(pdist(runs, "hamming"))
-            labels = np.empty(len(X), dtype=np.int32)
-            labels[kept] = self._cut(A[np.ix_(kept, kept)], points[kept], mass[kept], rng)
-
-        # Companions of each row in each cluster, by weight; those of weight zero do not count.
-        members = (labels[kept][:, None] == np.arange(self.n_clusters)) * mass[kept][:, None]
-        companions = A[:, kept] @ members
-        others = np.setdiff1d(np.arange(len(X)), kept)
-        labels[others] = companions[others].argmax(axis=1)
+        runs = self._run_labels(X, weights, rng)
+        A = 1.0 - squareform(pdist(runs, "hamming"))
+        labels = self._cut(A, X, weights, rng)
+        members = (labels[:, None] == np.arange(self.n_clusters)) * weights[:, None]
+        companions = A @ members
         in_cluster = companions[np.arange(len(X)), labels]
-        self.row_stability_ = in_cluster / np.maximum(companions.sum(axis=1), np.finfo(float).tiny)
-        self.cluster_stability_ = self.row_stability_[kept] @ members / members.sum(axis=0)
-        self.co_association_ = A
-        self._store_labels(labels, groups, weights)
-        self.n_iter_ = self.n_runs
+        self.row_stability_ = in_cluster / companions.sum(axis=1)
+        self.cluster_stability_ = self.row_stability_ @ members / members.sum(axis=0)
+        self.co_association_, self.n_iter_ = A, self.n_runs
+        return labels
 
-    def _run_labels(self, X: np.ndarray, kept: np.ndarray, mass: np.ndarray, rng: Any) -> Any:
+    def _run_labels(self, X: np.ndarray, weights: np.ndarray, rng: Any) -> np.ndarray:
         """Labels of all rows in each run: float of shape (n_rows, n_runs)."""
-        n_rows = int(np.ceil(self.row_share * len(kept)))
-        n_features = max(int(np.ceil(self.feature_share * X.shape[1])), min(2, X.shape[1]))
+        n_rows = (len(X) + 1) // 2
+        n_features = min(max((X.shape[1] + 1) // 2, 2), X.shape[1])
         n_clusters = self.run_clusters
         if isinstance(n_clusters, str):
-            n_clusters = max(2 * self.n_clusters, int(2 * np.sqrt(len(kept))))
+            n_clusters = max(2 * self.n_clusters, int(2 * np.sqrt(len(X))))
         runs = np.empty((len(X), self.n_runs))
         for run in range(self.n_runs):
-            rows = rng.choice(kept, n_rows, replace=False)
+            rows = rng.choice(len(X), n_rows, replace=False)
             columns = rng.choice(X.shape[1], n_features, replace=False)
             kmeans = KMeans(
                 min(n_clusters, n_rows), n_init=1, max_iter=RUN_ITERATIONS, random_state=rng
             )
-            kmeans.fit(X[np.ix_(rows, columns)], sample_weight=mass[rows])
+            kmeans.fit(X[np.ix_(rows, columns)], sample_weight=weights[rows])
             runs[:, run] = kmeans.predict(X[:, columns])
         return runs
 
-    def _cut(self, A: np.ndarray, X: np.ndarray, mass: np.ndarray, rng: Any) -> np.ndarray:
+    def _cut(self, A: np.ndarray, X: np.ndarray, weights: np.ndarray, rng: Any) -> np.ndarray:
         """Clusters of a co-association."""
         if self.n_clusters == 1:
             return np.zeros(len(A), dtype=np.int32)
@@ -206,5 +188,5 @@ class ConsensusClustering(FairClusterer):
         spectral = FairSpectralClustering(self.n_clusters, affinity="precomputed", random_state=rng)
         with fairness_warnings_ignored():  # about the one group that blind clustering has
             return spectral.fit_predict(
-                similarity, sensitive_features=np.zeros(len(A)), sample_weight=mass
+                similarity, sensitive_features=np.zeros(len(A)), sample_weight=weights
             )

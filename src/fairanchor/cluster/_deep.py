@@ -1,6 +1,5 @@
 """Deep fair clustering: a network whose memberships follow exact fair assignments."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,8 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._shared_state import (
+    one_thread,
+    warn_unfair,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table
 from fairanchor.assignment import largest_remainder, raise_small_sizes
@@ -27,11 +28,9 @@ from fairanchor.cluster._base import (
     check_rows,
     fill_empty_clusters,
     known_codes,
-    rows_with_weight,
-    warn_about_small_groups,
 )
 from fairanchor.constraints import FairnessTargets
-from fairanchor.exceptions import FairnessWarning
+from fairanchor.groups._groups import Groups
 
 # Rows that pass through the network at once.
 BLOCK_ROWS = 10_000
@@ -78,7 +77,6 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     The network rescales all features by one number, so their relative scales matter: standardise
     them unless their units are comparable. ``sample_weight`` is how often a row is drawn in
     training, and its weight in the counts, which are then exact up to the weights of a few rows.
-    Rows of weight zero take no part and get their most likely cluster.
 
     **Cost**: linear in the number of rows, of epochs, and of weights of the network. Training
     runs on one thread of the CPU: about half a second for an epoch of 10,000 rows with 64 features.
@@ -200,37 +198,36 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         self.verbose = verbose
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         deep = _import_training()
         _check_layers(self.hidden_layer_sizes)
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
-        warn_about_small_groups(groups, self.n_clusters, kept)
-        rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)
+        rows = WeightedRows(X, groups.codes, weights, self.n_clusters, groups.n_groups)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        scaling = Scaling.of(rows)
+        center, length = _center_and_length(X, weights)
 
         def labels_of(log_y: np.ndarray) -> np.ndarray:
             return self._assign(log_y, rows).labels
 
-        with one_thread():
-            training = deep.Training.of(
-                scaling.apply(rows.X), rows.codes,
-                None if rows.has_equal_weights else rows.weights, labels_of, seed,
-            )  # fmt: skip
-            layers, head = deep.train(self, training, self._epochs())
-            self._network = Network(scaling, layers, head)
-            log_y = self._network.log_memberships(X)
-            assignment = self._assign(log_y[kept], rows)
-        labels = np.argmax(log_y, axis=1)
-        self._warn_about_empty_clusters(labels[kept])
-        labels[kept], _ = fill_empty_clusters(rows.X, assignment.labels, self.n_clusters)
-        self._store_labels(labels, groups, weights)
-        prices = np.zeros((self.n_clusters, groups.n_groups))
-        prices[:, np.unique(groups.codes[kept])] = assignment.dual_variables
-        self.dual_variables_ = groups.to_public(prices)
+        training = deep.Training(
+            (X - center) / length, rows.codes,
+            None if rows.has_equal_weights else weights, labels_of, seed,
+        )  # fmt: skip
+        layers, head = deep.train(self, training, self._epochs())
+        self._network = Network(center, length, layers, head)
+        log_y = self._network.log_memberships(X)
+        assignment = self._assign(log_y, rows)
+        n_empty = self.n_clusters - len(np.unique(np.argmax(log_y, axis=1)))
+        if n_empty:
+            warn_unfair(
+                f"{n_empty} of n_clusters={self.n_clusters} clusters have no row's largest "
+                "membership and get a single row each, and hence one group. Fewer clusters, more "
+                "epochs (max_iter) or another random_state may suit these rows better."
+            )
+        self._prices = dict(zip(groups.names, assignment.dual_variables.T, strict=True))
         self.worst_violation_ = assignment.worst_violation
         self.n_iter_ = self.max_iter
         self._n_features_out = self.code_size
+        return fill_empty_clusters(X, assignment.labels, self.n_clusters)[0]
 
     def _assign(self, log_y: np.ndarray, rows: WeightedRows) -> FairAssignment:
         """Labels of the largest memberships in clusters with the composition of the rows.
@@ -251,21 +248,16 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
         shares = np.bincount(rows.codes, rows.weights) / rows.weights.sum()
         fairness: Any = np.outer(sizes, shares)
         if self.tolerance > 0:
-            fairness = FairnessTargets.proportional(self.tolerance, min_size=sizes, max_size=sizes)
+            fairness = FairnessTargets(tolerance=self.tolerance, min_size=sizes, max_size=sizes)
         return fair_assign(
             -log_y, sensitive_features=rows.codes, fairness=fairness, sample_weight=rows.weights
         )
 
-    def _warn_about_empty_clusters(self, own_labels: np.ndarray) -> None:
-        n_empty = self.n_clusters - len(np.unique(own_labels))
-        if n_empty:
-            warnings.warn(
-                f"{n_empty} of n_clusters={self.n_clusters} clusters have no row's largest "
-                "membership and get a single row each, and hence one group. Fewer clusters, more "
-                "epochs (max_iter) or another random_state may suit these rows better.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
-            )
+    def _store_labels(self, labels: np.ndarray, groups: Groups, *arguments: Any) -> None:
+        super()._store_labels(labels, groups, *arguments)
+        free = np.zeros(self.n_clusters)  # of a group without weight
+        prices = [self._prices.get(name, free) for name in groups.public_names]
+        self.dual_variables_ = np.column_stack(prices)
 
     def _epochs(self) -> Iterator[int]:
         """Numbers of the epochs, with a progress bar if it is wanted."""
@@ -343,28 +335,13 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
             return self._network.log_memberships(X)
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Features minus their means, over a length common to all of them."""
-
-    unit: float
-    center: np.ndarray
-    length: float
-
-    @classmethod
-    def of(cls, rows: WeightedRows) -> "Scaling":
-        """Mean zero, and on average a variance of one; equal rows become zero."""
-        unit = power_of_two_scale(rows.X)  # before anything is squared
-        X = rows.X * unit
-        center = np.average(X, axis=0, weights=rows.weights)
-        variance = np.average(((X - center) ** 2).mean(axis=1), weights=rows.weights)
-        # A variance that is only rounding errors would be magnified to noise.
-        noise = (1e-12 * np.abs(X).max(initial=0.0)) ** 2
-        return cls(unit, center, float(np.sqrt(variance)) if variance > noise else 1.0)
-
-    def apply(self, X: np.ndarray) -> np.ndarray:
-        """Scaled rows."""
-        return (X * self.unit - self.center) / self.length
+def _center_and_length(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Mean, and the length in which features have on average a variance of one."""
+    center = np.average(X, axis=0, weights=weights)
+    variance = np.average(((X - center) ** 2).mean(axis=1), weights=weights)
+    # A variance that is only rounding errors would be magnified to noise.
+    noise = (1e-12 * np.abs(X).max()) ** 2
+    return center, float(np.sqrt(variance)) if variance > noise else 1.0
 
 
 @dataclass(frozen=True)
@@ -374,7 +351,8 @@ class Network:
     The head has weights and biases (softmax), or centres and None (Student's t distribution).
     """
 
-    scaling: Scaling
+    center: np.ndarray
+    length: float
     layers: list[tuple[np.ndarray, np.ndarray]]
     head: tuple[np.ndarray, np.ndarray | None]
 
@@ -383,7 +361,7 @@ class Network:
         return np.vstack([self._codes_of_block(X[s]) for s in gen_batches(len(X), BLOCK_ROWS)])
 
     def _codes_of_block(self, X: np.ndarray) -> np.ndarray:
-        Z = self.scaling.apply(X)
+        Z = (X - self.center) / self.length
         for weights, biases in self.layers[:-1]:
             Z = np.maximum(Z @ weights + biases, 0.0)
         weights, biases = self.layers[-1]

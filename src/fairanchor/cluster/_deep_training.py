@@ -6,7 +6,6 @@ All chance comes from a generator of the fit, so that nothing depends on PyTorch
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from math import ceil, exp
 from typing import Any
@@ -18,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fairanchor._utils._shared_state import SharedContext, equal_centers_allowed
+from fairanchor._utils._shared_state import SharedContext
 
 #: Weights and biases of the layers, and the head: weights and biases, or centres and None.
 Layers = list[tuple[np.ndarray, np.ndarray]]
@@ -49,34 +48,25 @@ def _limit_torch() -> Iterator[None]:
 one_torch_thread = SharedContext(_limit_torch)
 
 
-@dataclass(frozen=True)
 class Training:
     """Rows on which networks are trained, and the chance of a fit.
 
-    ``groups`` has the numbers of the rows of each group; rows are drawn in proportion to their
-    ``weights``; ``assign`` gives fair labels of all rows from their log memberships.
+    Every group is present; rows are drawn in proportion to their weights; ``assign`` gives fair
+    labels of all rows from their log memberships.
     """
 
-    X: Tensor
-    groups: list[Tensor]
-    weights: Tensor | None
-    generator: torch.Generator
-    assign: Callable[[np.ndarray], np.ndarray]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         X: np.ndarray,
         codes: np.ndarray,
         weights: np.ndarray | None,
         assign: Callable[[np.ndarray], np.ndarray],
         seed: int,
-    ) -> "Training":
-        """From arrays; every group is present."""
-        groups = [torch.from_numpy(np.flatnonzero(codes == r)) for r in range(codes.max() + 1)]
-        kept = None if weights is None else torch.from_numpy(weights)
-        generator = torch.Generator().manual_seed(seed)
-        return cls(torch.from_numpy(X.astype(np.float32)), groups, kept, generator, assign)
+    ) -> None:
+        self.X = torch.from_numpy(X.astype(np.float32))
+        self.groups = [torch.from_numpy(np.flatnonzero(codes == r)) for r in range(codes.max() + 1)]
+        self.weights = None if weights is None else torch.from_numpy(weights)
+        self.assign, self.generator = assign, torch.Generator().manual_seed(seed)
 
     def n_batches(self, size: int) -> int:
         """Batches of an epoch."""
@@ -233,8 +223,7 @@ class StudentMemberships(nn.Module):
             return cls(encoder, np.resize(codes, (model.n_clusters, codes.shape[1])))
         seed = training.generator.initial_seed()
         kmeans = KMeans(model.n_clusters, n_init=10, random_state=seed)
-        with equal_centers_allowed():  # in the end every cluster gets a row
-            kmeans.fit(codes, sample_weight=weights)
+        kmeans.fit(codes, sample_weight=weights)
         return cls(encoder, kmeans.cluster_centers_)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -211,8 +211,7 @@ class FairLloyd:
     def _follow_in_chunks(self, rows: ChunkedRows, at: Start, sample: Any) -> LloydResult:
         """`follow` in few passes: the sample predicts how the multipliers change with the centres.
 
-        The last centres are those of a step, if its band has all rows near a tie, which saves a
-        pass, and the means that follow from it otherwise.
+        If the last band has all rows near a tie, the labels need no other pass.
         """
         centers, multipliers = at.centers, at.multipliers
         gaps = typical_gaps(sample, CenterCosts(centers))
@@ -220,11 +219,13 @@ class FairLloyd:
         path: list[float] = []
         n_moves, converged, n_before = 0, False, rows.n_passes
         differs: Any = 0.0  # the multipliers of all rows from those of the sample
-        temperature, known = np.inf, None
+        temperature = np.inf
         while True:
-            near = self._dual(sample, centers, multipliers, gaps)
+            near = self._dual(sample, centers, multipliers, gaps, rough=False)
             start = self._shifted(near.multipliers, differs)
-            step = self._dual(rows, centers, start, gaps, sample, temperature, far=best is None)
+            step = self._dual(
+                rows, centers, start, gaps, sample, temperature, rough=False, far=best is None
+            )
             differs = step.multipliers - near.multipliers
             multipliers, cost = near.multipliers, max(step.bound, 0.0)
             temperature = min(temperature, small_temperature(step.swept, step.prices))
@@ -236,28 +237,19 @@ class FairLloyd:
             means = self._projected(_means_in_chunks(step, centers, sample))
             sizes = step.mass.sum(axis=1)
             converged = converged or has_converged(sizes, means - centers, cost, self.tol)
-            # Besides, one pass draws the sample, one is the last sweep, one writes labels. How
-            # many there were before can depend on where the rows are.
-            n_passes = rows.n_passes - n_before + 3
-            is_last = self.max_passes is not None and n_passes >= self.max_passes
-            can_move = n_moves < self.max_iter
-            if converged or is_last or not can_move:
+            # Besides, one pass drew the sample and one writes labels; how many there were before
+            # can depend on where the rows are. After a thinned band, the next one can be thinned,
+            # and labels then need another.
+            n_passes = rows.n_passes - n_before + (4 if step.swept.thinned else 3)
+            is_last = self.max_passes is not None and n_passes > self.max_passes
+            if converged or is_last or n_moves == self.max_iter:
                 break
             n_moves += 1
             centers, best = means, replace(best, swept=None)  # two bands are too much memory
             del step
-        moves = is_lower and can_move and (step.swept.thinned or not converged)
-        if moves:
-            centers, n_moves = means, n_moves + 1
-            near = self._dual(sample, centers, multipliers, gaps)
-            multipliers = self._shifted(near.multipliers, differs)
-        else:
-            centers, multipliers, known = best.centers, best.multipliers, best.swept
-        del best, step
-        found = self._assign(rows, centers, multipliers, sample, known, temperature)
-        if moves and found.lp_value < path[-1]:
-            path.append(found.lp_value)
-        return LloydResult(centers, found, max(n_moves, 1), converged, path)
+        del step
+        found = self._assign(rows, best.centers, best.multipliers, sample, best.swept, temperature)
+        return LloydResult(best.centers, found, max(n_moves, 1), converged, path)
 
     def _shifted(self, multipliers: np.ndarray, by: Any) -> np.ndarray:
         """Multipliers of a sample as those of all rows; of inequalities they are not negative."""
@@ -305,12 +297,13 @@ class FairLloyd:
         sample: Any = None,
         temperature: float = np.inf,
         *,
+        rough: bool = True,
         far: bool = True,
         reach: float = 0.0,
     ) -> Dual:
         return solve_dual(
             rows, CenterCosts(centers), self.cells, start=multipliers, sample=sample, gaps=gaps,
-            rough=sample is None, sums="clear" if sample is None else "all",
+            rough=rough, sums="clear" if sample is None else "all",
             temperature=temperature, thinned=True, far=far, reach=reach,
         )  # fmt: skip
 

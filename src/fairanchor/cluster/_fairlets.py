@@ -1,6 +1,5 @@
 """Fairlets: split the rows into small balanced sets, then cluster these."""
 
-import warnings
 from functools import partial
 from math import gcd
 from numbers import Integral
@@ -11,21 +10,23 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, maximum_flow
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairlets as kernels
-from fairanchor._utils._scaling import power_of_two_scale
-from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+    warn_unfair,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
 from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer
-from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._groups import Groups
 
 #: Medoids are searched on a matrix of this many points; more points are sampled.
 DENSE_POINTS = 2000
+#: Medoids that are tried at once.
+CANDIDATES = 32
 #: A larger fairlet is represented by the row nearest to its mean.
 EXACT_MEDOID_SIZE = 512
 #: Halvings of each coordinate of the tree; rows that agree in all of them share a leaf.
@@ -78,10 +79,9 @@ class FairletClustering(FairClusterer):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    method : {"flow", "tree", "vanilla"}, default="flow"
-        How to split: exactly; in the boxes of a randomly shifted quadtree, as Backurs et al. do,
-        where rows are paired in the smallest box that has rows of both groups to spare; or at
-        random, a baseline without geometry.
+    method : {"flow", "tree"}, default="flow"
+        How to split: exactly, or in the boxes of a randomly shifted quadtree, as Backurs et al. do,
+        where rows are paired in the smallest box that has rows of both groups to spare.
     objective : {"kcenter", "kmedian"}, default="kcenter"
         Largest distance or sum of distances, both for the split and for the clusters. k-center
         can make clusters of a few outliers, whose distances are the largest; k-median does not.
@@ -94,7 +94,7 @@ class FairletClustering(FairClusterer):
     max_iter : int, default=100
         Most passes of the swap search (k-median).
     random_state : int, RandomState instance or None, default=None
-        Determines the starts, the shift of the tree and the baseline.
+        Determines the starts and the shift of the tree.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class FairletClustering(FairClusterer):
 
     _parameter_constraints: dict = {
         **COMMON_CONSTRAINTS,
-        "method": [StrOptions({"flow", "tree", "vanilla"})],
+        "method": [StrOptions({"flow", "tree"})],
         "objective": [StrOptions({"kcenter", "kmedian"})],
         "max_ratio": [
             StrOptions({"auto"}),
@@ -178,30 +178,23 @@ class FairletClustering(FairClusterer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        scale = power_of_two_scale(X)
-        points = X * scale
+    _of_rows, _row_numbers = ("fairlets_",), ("fairlet_centers_",)
+
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         random_state = check_random_state(self.random_state)
-
-        self.fairlets_, cost = self._split(points, groups, random_state)
-        self.fairlet_centers_ = _representatives(points, self.fairlets_, self.objective)
-
-        row_weights = np.ones(len(X)) if weights is None else weights
-        representatives = points[self.fairlet_centers_]
-        of_fairlets = np.bincount(self.fairlets_, weights=row_weights)
+        self.fairlets_, self.decomposition_cost_ = self._split(X, groups, random_state)
+        self.fairlet_centers_ = _representatives(X, self.fairlets_, self.objective)
+        representatives = X[self.fairlet_centers_]
+        of_fairlets = np.bincount(self.fairlets_, weights=weights)
         centers, self.n_iter_ = find_centers(self, representatives, of_fairlets, random_state)
         nearest = np.argmin(cdist(representatives, representatives[centers]), axis=1)
         nearest[centers] = np.arange(len(centers))  # equal points keep centres of their own
         labels = nearest[self.fairlets_]
-        center_rows = self.fairlet_centers_[centers]
-        self._store_labels(labels, groups, weights)
-        self.cluster_centers_ = X[center_rows]
-        self.decomposition_cost_ = cost / scale
-        to_centers = np.sqrt(((points - points[center_rows[labels]]) ** 2).sum(axis=1)) / scale
+        self.cluster_centers_ = representatives[centers]
+        to_centers = np.sqrt(((X - self.cluster_centers_[labels]) ** 2).sum(axis=1))
         by_sum = self.objective == "kmedian"
-        self.inertia_ = float(
-            row_weights @ to_centers if by_sum else to_centers[row_weights > 0].max()
-        )
+        self.inertia_ = float(weights @ to_centers if by_sum else to_centers.max())
+        return labels
 
     def _split(
         self, X: np.ndarray, groups: Groups, random_state: np.random.RandomState
@@ -209,11 +202,14 @@ class FairletClustering(FairClusterer):
         """Fairlet of each row, and the cost of the split; sets ``max_ratio_``."""
         # Codes are in the order of decreasing sizes.
         n_split = int(np.count_nonzero(groups.sizes >= self.n_clusters))
-        if n_split < groups.n_groups:
-            _warn_about_left_out(groups, n_split, self.n_clusters)
         sizes = [int(size) for size in groups.sizes[:n_split]]
         least, most = _ratio(self.max_ratio, sizes, groups.names)
-        pair_up = partial(self._pairs, X, groups.codes, self._boxes(X, random_state))
+        boxes = None
+        if self.method == "tree":
+            tree = kernels.build_tree(_cells(X, random_state))
+            # In post-order: children end no later than their parents.
+            boxes = tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
+        pair_up = partial(self._pairs, X, groups.codes, boxes)
         # Rows of one group, rows of another and units of each pair.
         pairs = np.zeros((3, 0), dtype=np.int64)
         if n_split == 2:
@@ -229,7 +225,12 @@ class FairletClustering(FairClusterer):
         n_fairlets = int(fairlets.max()) + 1
         if n_fairlets < self.n_clusters:
             needed = most if least == 1 else -(-sizes[0] // sizes[1])
-            _warn_about_few_fairlets(n_fairlets, self.n_clusters, most / least, needed)
+            warn_unfair(
+                f"The split into fairlets of least cost has {n_fairlets} of them, fewer than "
+                f"n_clusters={self.n_clusters}. Instead every row of the smaller group gets a "
+                f"separate fairlet, which guarantees a balance of 1/{needed} (max_ratio: "
+                f"{least / most:.4g})."
+            )
             least, most = 1, needed
             pairs = pair_up((0, 1), (1, 1), (1, most))
             fairlets = _components(pairs, takes_part)
@@ -242,17 +243,6 @@ class FairletClustering(FairClusterer):
         by_sum = self.objective == "kmedian"
         cost = float(pairs[2] @ lengths if by_sum else lengths.max(initial=0.0))
         return fairlets, cost / least
-
-    def _boxes(self, X: np.ndarray, random_state: np.random.RandomState) -> tuple | None:
-        """Tree of boxes in which rows are paired, and its nodes in post-order."""
-        if self.method == "flow":
-            return None
-        if self.method == "vanilla":  # one box with all rows in random order
-            order = random_state.permutation(len(X))
-            return (order, np.array([[0, len(X)]]), np.array([[-1, -1]])), np.array([0])
-        tree = kernels.build_tree(_cells(X, random_state))
-        # Children end no later than their parents.
-        return tree, np.lexsort((-tree[1][:, 0], tree[1][:, 1]))
 
     def _pairs(
         self,
@@ -328,27 +318,6 @@ def _ratio(max_ratio: Any, sizes: list[int], names: np.ndarray) -> tuple[int, in
     return least, most
 
 
-def _warn_about_left_out(groups: Groups, n_split: int, n_clusters: int) -> None:
-    warnings.warn(
-        f"{groups.n_groups - n_split} of {groups.n_groups} groups have fewer rows than "
-        f"n_clusters={n_clusters} (the smallest, {groups.names[-1]!r}, has {groups.sizes[-1]}) and "
-        "cannot be in every cluster: the balance is guaranteed without them, and their rows join "
-        "the fairlet of the nearest row. Merge groups, or use fewer clusters.",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
-    )
-
-
-def _warn_about_few_fairlets(n_fairlets: int, n_clusters: int, ratio: float, needed: int) -> None:
-    warnings.warn(
-        f"The split into fairlets of least cost has {n_fairlets} of them, fewer than n_clusters="
-        f"{n_clusters}. Instead every row of the smaller group gets a separate fairlet, which "
-        f"guarantees a balance of 1/{needed} (max_ratio: {1 / ratio:.4g}).",
-        FairnessWarning,
-        stacklevel=users_stacklevel(),
-    )
-
-
 # The exact split: a linear program whose vertices are whole numbers.
 
 
@@ -365,6 +334,7 @@ def _cheapest_units(
         radius = _least_radius(distance, row_load, column_load)
     allowed = distance <= radius
     within = np.where(allowed, distance, np.inf)
+    distance, within = distance / (distance.max() or 1.0), within / (distance.max() or 1.0)
     if row_load == column_load == (1, 1):  # a matching
         rows, columns = linear_sum_assignment(within)
         return rows, columns, np.ones(len(rows), dtype=np.int64)
@@ -536,19 +506,18 @@ def find_centers(
     ``model`` has the parameters ``n_clusters``, ``objective``, ``n_init`` and ``max_iter``.
     """
     if model.objective == "kcenter":
-        return _farthest_first(model, points, weights, random_state), 1
+        return _farthest_first(model, points, random_state), 1
     return _medoids(model, points, weights, random_state)
 
 
 def _farthest_first(
-    model: Any, points: np.ndarray, weights: np.ndarray, random_state: np.random.RandomState
+    model: Any, points: np.ndarray, random_state: np.random.RandomState
 ) -> np.ndarray:
     """Gonzalez: the farthest point becomes the next centre; the best of several starts."""
     best_radius, best = np.inf, np.empty(0, dtype=np.int64)
-    for start in random_state.permutation(np.flatnonzero(weights > 0))[: model.n_init]:
+    for start in random_state.permutation(len(points))[: model.n_init]:
         centers = [start]
         distance = cdist(points, points[[start]])[:, 0]
-        distance[weights == 0] = 0.0
         while len(centers) < model.n_clusters:
             # Copies of centres have distance 0; the next free point keeps centres distinct.
             distance[centers] = -1.0
@@ -572,38 +541,69 @@ def _medoids(
             sample = np.union1d(drawn, best)
         distance = cdist(points[sample], points[sample])
         medoids = _seed_medoids(distance, weights[sample], model.n_clusters, random_state)
-        cost, n_passes, is_final = kernels.swap_medoids(
-            distance, weights[sample], medoids, model.max_iter
-        )
+        cost, n_passes, is_final = swap_medoids(distance, weights[sample], medoids, model.max_iter)
         if len(sample) < len(points):
             cost = weights @ cdist(points, points[sample[medoids]]).min(axis=1)
         if cost < best_cost:
             best_cost, best, n_iter, converged = cost, sample[medoids], n_passes, is_final
     if not converged:
-        warnings.warn(
+        warn_unconverged(
             f"The search for medoids did not converge in max_iter={model.max_iter} passes: "
-            "increase max_iter.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            "increase max_iter."
         )
     return best, n_iter
+
+
+def swap_medoids(
+    distance: np.ndarray, weights: np.ndarray, medoids: np.ndarray, max_passes: int
+) -> tuple[float, int, bool]:
+    """Improve medoids by single swaps until none lowers the cost; in place.
+
+    Every candidate is tried against all medoids at once: its gain splits into a part that
+    does not depend on which medoid leaves, and one number per medoid. Returns the cost, the number
+    of passes over all candidates, and whether the last one found no swap.
+    """
+    each = np.arange(len(distance))
+
+    def two_nearest() -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        to_medoids = distance[:, medoids]
+        nearest = to_medoids.argmin(axis=1)
+        first = to_medoids[each, nearest]
+        to_medoids[each, nearest] = np.inf
+        return np.eye(len(medoids))[nearest], first, to_medoids.min(axis=1), float(weights @ first)
+
+    nearest, first, second, cost = two_nearest()
+    for n_passes in range(1, max_passes + 1):
+        start, n_swaps = 0, 0
+        while start < len(distance):
+            candidates = distance[start : start + CANDIDATES]
+            gained = np.minimum(candidates - first, 0.0)
+            lost = np.where(gained < 0.0, 0.0, np.minimum(candidates, second) - first)
+            change = (gained @ weights)[:, None] + (lost * weights) @ nearest
+            better = np.flatnonzero(change.min(axis=1) < -1e-12 * cost)
+            start += better[0] + 1 if len(better) else len(candidates)
+            if len(better):
+                medoids[change[better[0]].argmin()] = start - 1
+                nearest, first, second, cost = two_nearest()
+                n_swaps += 1
+        if n_swaps == 0:
+            return cost, n_passes, True
+    return cost, max_passes, False
 
 
 def _seed_medoids(
     distance: np.ndarray, weights: np.ndarray, n_clusters: int, random_state: np.random.RandomState
 ) -> np.ndarray:
     """k-means++ for sums of distances: a point is drawn with its share of the cost."""
-    medoids = np.empty(n_clusters, dtype=np.int64)
+    medoids: list[int] = []
     share = weights.copy()
     nearest = np.full(len(weights), np.inf)
-    for m in range(n_clusters):
-        share[medoids[:m]] = 0.0
-        total = np.cumsum(share)
-        if total[-1] > 0:
-            draw = random_state.uniform() * total[-1]
-            medoids[m] = min(np.searchsorted(total, draw, side="right"), len(weights) - 1)
+    while len(medoids) < n_clusters:
+        share[medoids] = 0.0
+        if share.any():
+            medoids.append(random_state.choice(len(share), p=share / share.sum()))
         else:
-            medoids[m] = np.setdiff1d(np.arange(len(weights)), medoids[:m])[0]
-        nearest = np.minimum(nearest, distance[medoids[m]])
+            medoids.append(np.setdiff1d(np.arange(len(share)), medoids)[0])
+        nearest = np.minimum(nearest, distance[medoids[-1]])
         share = weights * nearest
-    return medoids
+    return np.array(medoids)

@@ -1,24 +1,19 @@
 """Fairness-first clustering: proportional clusters first, lower cost within bounds after."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
-from typing import Any
+from numbers import Real
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _fairness_first as kernels
-from fairanchor._utils._scaling import power_of_two_scale
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import Interval
 from fairanchor._utils._typing import Seed
@@ -30,12 +25,8 @@ from fairanchor.cluster._base import (
     FairClusterer,
     WeightedRows,
     fill_empty_clusters,
-    rows_with_weight,
-    spread_labels,
-    warn_about_small_groups,
 )
-from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._groups import count_cells
+from fairanchor.groups._groups import Groups, count_cells
 from fairanchor.metrics import balance_of_table
 from fairanchor.rows import MemoryRows
 from fairanchor.rows._sums import label_sums
@@ -84,10 +75,9 @@ class FairnessFirstClustering(FairClusterer):
         0 lets it ignore the groups.
     n_init : int, default=10
         Runs of k-means inside each group.
-    max_refine_iter : int, default=20
-        Largest number of refinement steps.
-    max_sweeps : int, default=100
-        Largest number of sweeps over the rows, in relaxation and in improvement.
+    max_iter : int, default=100
+        Largest number of refinement steps, and of sweeps over the rows in relaxation and in
+        improvement.
     random_state : int, RandomState instance or None, default=None
         Seeds k-means; every group gets the same seed.
 
@@ -99,12 +89,6 @@ class FairnessFirstClustering(FairClusterer):
         Means of the clusters.
     inertia_ : float
         The k-means cost of ``labels_``.
-    stage_costs_ : dict of str to ndarray
-        For ``"combination"``, ``"refinement"``, ``"relaxation"`` and ``"improvement"``: the
-        costs along the stage, the last entry after it. Refinement lists its steps, the
-        last two stages the cost before the first sweep and after each one.
-    stage_counts_ : dict of str to ndarray of shape (n_clusters, n_groups)
-        Weight of each group in each cluster after the stage.
     counts_ : ndarray of shape (n_clusters, n_groups)
         Weight of each group in each cluster, groups as in ``groups_``.
     balance_ : float
@@ -120,8 +104,7 @@ class FairnessFirstClustering(FairClusterer):
     -----
     With unequal ``sample_weight`` all costs, shares and the balance are in weight. A cell
     then misses its share after refinement by at most the weight of one row, and improvement
-    only makes swaps that do not lower the balance of the two clusters concerned. Rows of
-    weight zero take no part; they get the nearest centre's label.
+    only makes swaps that do not lower the balance of the two clusters concerned.
 
     References
     ----------
@@ -143,10 +126,8 @@ class FairnessFirstClustering(FairClusterer):
     """
 
     _parameter_constraints: dict = {
-        **{name: COMMON_CONSTRAINTS[name] for name in ("n_clusters", "n_init", "random_state")},
+        **COMMON_CONSTRAINTS,
         "balance_threshold": [Interval(Real, 0, 1, closed="both")],
-        "max_refine_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -155,60 +136,49 @@ class FairnessFirstClustering(FairClusterer):
         *,
         balance_threshold: float = 1.0,
         n_init: int = 10,
-        max_refine_iter: int = 20,
-        max_sweeps: int = 100,
+        max_iter: int = 100,
         random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.balance_threshold = balance_threshold
         self.n_init = n_init
-        self.max_refine_iter = max_refine_iter
-        self.max_sweeps = max_sweeps
+        self.max_iter = max_iter
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        power_of_two_scale(X)  # raises an error for what cannot be squared
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
-        warn_about_small_groups(groups, self.n_clusters, kept)
-        rows = WeightedRows.of(X, groups, weights, kept, self.n_clusters)
-
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
+        rows = WeightedRows(X, groups.codes, weights, self.n_clusters, groups.n_groups)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        with one_thread():
-            labels = _combine(rows, self.n_init, seed)
-        stages = {"combination": (labels, [rows.cost(labels)])}
-        stages["refinement"] = _refine(rows, labels, self.max_refine_iter)
-        stages["relaxation"] = self._relax(rows, stages["refinement"][0])
-        labels = stages["relaxation"][0]
-        stages["improvement"] = _sweep(rows, labels, _improve_once, self.max_sweeps)
-        labels = stages["improvement"][0]
-
-        self.stage_costs_ = {name: np.array(costs) for name, (_, costs) in stages.items()}
-        codes, shape = groups.codes[kept], (self.n_clusters, groups.n_groups)
-        self.stage_counts_ = {
-            name: groups.to_public(count_cells(after, codes, *shape, rows.weights))
-            for name, (after, _) in stages.items()
-        }
+        labels = _combine(rows, self.n_init, seed)
+        labels, self.n_iter_ = _refine(rows, labels, self.max_iter)
+        if self.balance_threshold < 1:
+            of_data = balance_of_table(rows.masses(labels).sum(axis=0)[None])
+            # The last bits of a quotient must not decide whether a move meets the threshold.
+            least_balance = self.balance_threshold * of_data * (1 - 1e-12)
+            self.n_iter_ += self._sweep(rows, labels, partial(_relax_once, least_balance))
+        self.n_iter_ += self._sweep(rows, labels, _improve_once)
         self.cluster_centers_ = rows.centers(labels)
         self.inertia_ = rows.cost(labels)
-        self.n_iter_ = sum(map(len, self.stage_costs_.values())) - 3
-        self._store_labels(spread_labels(X, kept, labels, self.cluster_centers_), groups, weights)
-        smallest = np.bincount(rows.codes).min()
-        if self.balance_ == 0 < self.balance_threshold and smallest >= self.n_clusters:
-            warnings.warn(
-                f"The balance is 0: {int((self.counts_ == 0).any(axis=1).sum())} of "
-                f"{self.n_clusters} clusters have no row of some group, though the smallest group "
-                f"has {smallest} rows. Fewer clusters may suit these rows better.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
+        absent = (rows.masses(labels) == 0).any(axis=1)
+        smallest = groups.sizes.min()
+        if absent.any() and self.balance_threshold > 0 and smallest >= self.n_clusters:
+            warn_unfair(
+                f"The balance is 0: {int(absent.sum())} of {self.n_clusters} clusters have no row "
+                f"of some group, though the smallest group has {smallest} rows. Fewer clusters may "
+                "suit these rows better."
             )
+        return labels
 
-    def _relax(self, rows: WeightedRows, labels: np.ndarray) -> tuple[np.ndarray, list]:
-        if self.balance_threshold == 1:
-            return labels, [rows.cost(labels)]
-        of_data = balance_of_table(rows.masses(labels).sum(axis=0)[None])
-        # The last bits of a quotient must not decide whether a move meets the threshold.
-        least_balance = self.balance_threshold * of_data * (1 - 1e-12)
-        return _sweep(rows, labels, partial(_relax_once, least_balance), self.max_sweeps)
+    def _sweep(self, rows: WeightedRows, labels: np.ndarray, sweep: Callable) -> int:
+        """Sweep, changing the labels in place, until nothing changes; the number of sweeps."""
+        for n_sweeps in range(self.max_iter):
+            n_changes = sweep(rows, labels)
+            if n_changes == 0:
+                return n_sweeps
+        warn_unconverged(
+            f"The cost still fell in the last of max_iter={self.max_iter} sweeps, which "
+            f"changed {n_changes} pairs or rows: increase max_iter."
+        )
+        return self.max_iter
 
 
 def _combine(rows: WeightedRows, n_init: int, seed: int) -> np.ndarray:
@@ -242,9 +212,7 @@ def _sub_clusters(rows: WeightedRows, members: np.ndarray, n_init: int, seed: in
     if len(members) <= rows.n_clusters:
         return np.arange(len(members))
     model = KMeans(rows.n_clusters, n_init=n_init, random_state=seed)
-    # Fewer distinct rows than clusters: the empty sub-clusters are matched at no cost.
-    with equal_centers_allowed():
-        return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
+    return model.fit(rows.X[members], sample_weight=rows.weights[members]).labels_
 
 
 def _means_of_cells(rows: WeightedRows, sub_labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -266,26 +234,28 @@ def _merge_costs(
     return a * (b / together) * cdist(means_a, means_b, "sqeuclidean")
 
 
-def _refine(rows: WeightedRows, labels: np.ndarray, max_iter: int) -> tuple[np.ndarray, list]:
-    """Deal the groups to clusters of the given sizes in proportion, at the least distance."""
+def _refine(rows: WeightedRows, labels: np.ndarray, max_iter: int) -> tuple[np.ndarray, int]:
+    """Deal the groups to clusters of the given sizes in proportion, at the least distance.
+
+    Also returns the number of steps.
+    """
     totals = _proportional_totals(rows, labels)
     weights = None if rows.has_equal_weights else rows.weights
     is_proportional = weights is None and np.array_equal(
         count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups), totals
     )
     # Unless they are already proportional, the first labels are given up at any cost.
-    path = [rows.cost(labels)] if is_proportional else []
-    while len(path) < max_iter:
+    lowest = rows.cost(labels) if is_proportional else np.inf
+    for n_steps in range(max_iter):
         costs = cdist(rows.X, rows.centers(labels), "sqeuclidean")
         known = MemoryRows(costs, rows.codes, rows.n_groups, weights=weights)
         dealt = labels_with_totals(known, KnownCosts(rows.n_clusters), totals)
         dealt, n_filled = fill_empty_clusters(rows.X, dealt, rows.n_clusters)
         cost = rows.cost(dealt)
-        if path and (n_filled or not cost < path[-1] * (1 - 1e-12)):
-            break
-        labels = dealt
-        path.append(cost)
-    return labels, path
+        if lowest < np.inf and (n_filled or not cost < lowest * (1 - 1e-12)):
+            return labels, n_steps + 1
+        labels, lowest = dealt, cost
+    return labels, max_iter
 
 
 def _proportional_totals(rows: WeightedRows, labels: np.ndarray) -> np.ndarray:
@@ -313,26 +283,6 @@ def _viable_sizes(sizes: np.ndarray, group_sizes: np.ndarray) -> np.ndarray:
     return least + largest_remainder(np.maximum(sizes - least, 0), n - least * n_clusters)
 
 
-def _sweep(
-    rows: WeightedRows, labels: np.ndarray, sweep: Callable, max_sweeps: int
-) -> tuple[np.ndarray, list]:
-    """Labels after sweeps until one changes nothing, and the cost before and after each."""
-    labels = labels.copy()
-    costs = [rows.cost(labels)]
-    for _ in range(max_sweeps):
-        n_changes = sweep(rows, labels)
-        if n_changes == 0:
-            return labels, costs
-        costs.append(rows.cost(labels))
-    warnings.warn(
-        f"The cost still fell in the last of max_sweeps={max_sweeps} sweeps, which changed "
-        f"{n_changes} pairs or rows: increase max_sweeps.",
-        ConvergenceWarning,
-        stacklevel=users_stacklevel(),
-    )
-    return labels, costs
-
-
 def _state(rows: WeightedRows, labels: np.ndarray) -> kernels.State:
     """What the kernels keep up to date; labels change in place."""
     masses = rows.masses(labels).astype(np.float64)
@@ -344,15 +294,9 @@ def _relax_once(least_balance: float, rows: WeightedRows, labels: np.ndarray) ->
     """One sweep of single moves, the largest gains first; changes the labels in place."""
     state, each = _state(rows, labels), np.arange(len(labels))
     distances = cdist(rows.X, state.centers, "sqeuclidean")
-    weights, rest = rows.weights, state.totals[labels] - rows.weights
-    # What a departure saves; nothing if the others' weight is lost in rounding.
-    leaving = np.zeros(len(labels))
-    np.divide(weights * distances[each, labels] * (rest + weights), rest, leaving, where=rest > 0)
-    joining = weights[:, None] * distances
-    joining *= state.totals / (state.totals + weights[:, None])
-    joining[each, labels] = np.inf
-    changes = np.where(state.sizes[labels] > 1, joining.min(axis=1) - leaving, 0.0)
-    order = np.argsort(changes, kind="stable")[: np.count_nonzero(changes < 0)]
+    to_own = distances[each, labels]
+    distances[each, labels] = np.inf
+    order = np.argsort(rows.weights * (distances.min(axis=1) - to_own), kind="stable")
     known = kernels.Rows(rows.X, rows.weights, rows.codes)
     return kernels.relaxation_sweep(order, known, least_balance, state)
 
@@ -360,10 +304,18 @@ def _relax_once(least_balance: float, rows: WeightedRows, labels: np.ndarray) ->
 def _improve_once(rows: WeightedRows, labels: np.ndarray) -> int:
     """One sweep of swaps inside the groups; changes the labels in place."""
     state = _state(rows, labels)
-    members = np.lexsort((labels, rows.codes))
-    cell_sizes = count_cells(labels, rows.codes, rows.n_clusters, rows.n_groups).T
-    ends = np.cumsum(cell_sizes).reshape(cell_sizes.shape)
-    starts = np.column_stack([ends[:, :1] - cell_sizes[:, :1], ends])
+    distances = cdist(rows.X, state.centers)
+    cells = rows.codes * rows.n_clusters + labels
+    members = np.argsort(cells, kind="stable")
+    starts = np.searchsorted(cells[members], np.arange(rows.n_groups * rows.n_clusters + 1))
+    used = np.flatnonzero(np.diff(starts))
+    # What partners in a cell can contribute at best; the last column of reach is their weight.
+    gains = distances**2 - distances[np.arange(len(labels)), labels][:, None] ** 2
+    reach = np.column_stack([distances, np.ones(len(labels))])
+    bounds = []
+    for best, values, nothing in ((np.minimum, gains, np.inf), (np.maximum, reach, 0.0)):
+        weighted = (rows.weights[:, None] * values)[members]
+        bounds.append(np.full((len(starts) - 1, values.shape[1]), nothing))
+        bounds[-1][used] = best.reduceat(weighted, starts[used], axis=0)
     known = kernels.Rows(rows.X, rows.weights, rows.codes)
-    distances = cdist(rows.X, state.centers, "sqeuclidean")
-    return kernels.improvement_sweep(known, distances, members, starts, state)
+    return kernels.improvement_sweep(known, distances, members, starts, *bounds, state)

@@ -5,8 +5,8 @@ price per cluster and group, so the fitted model labels new rows and fits in a s
 """
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -40,18 +40,10 @@ from fairanchor.rows import (
     MemoryRows,
     Sampler,
 )
-from fairanchor.rows._arrow_stream import (
-    is_dask_frame,
-    is_dataset,
-    is_stream,
-    table_of_stream,
-    tables_of_stream,
-)
 from fairanchor.rows._checkpoint import identity_of_run
 from fairanchor.rows._chunks import CHUNK_ROWS
 from fairanchor.rows._label_files import ChunkedLabels
-from fairanchor.rows._open import kind_of, sensitive_names, source_of
-from fairanchor.rows._raw_rows import as_table
+from fairanchor.rows._open import is_batched, kind_of, sensitive_names, source_of, tables_of
 from fairanchor.rows._tables import with_unit_rows
 
 
@@ -80,7 +72,7 @@ class TrainingRows:
     attributes: Attributes | None = None
     length: float = 1.0
     unit: float = 1.0
-    columns: list | None = field(default=None)
+    columns: list | None = None
     sampler: Sampler = Sampler()
 
     @property
@@ -152,8 +144,8 @@ class LargeScaleClusterer(FairClusterer):
         labels : ndarray of shape (n_samples,)
             Cluster of each row.
         """
-        if is_stream(X) or is_dataset(X) or is_dask_frame(X):
-            parts = tables_of_stream(X, sensitive_features)
+        if is_batched(X):
+            parts = tables_of(X, sensitive_features)
             return np.concatenate([self.predict(x, sensitive_features=g) for x, g in parts])
         rows, prices = self._new_rows(X, sensitive_features)
         return self._labels_of(rows, prices)
@@ -324,8 +316,8 @@ class LargeScaleClusterer(FairClusterer):
     ) -> TrainingRows:
         """What the user gave; ``needs_memory`` is what was asked for that needs rows in memory."""
         n_clusters = self.n_clusters or 1
-        if is_stream(X):
-            X, sensitive_features = table_of_stream(X, sensitive_features)
+        if kind_of(X) == "stream":
+            [(X, sensitive_features)] = tables_of(X, sensitive_features, whole=True)
         columns = sensitive_names(X, sensitive_features)
         source = None
         if kind_of(X) is not None:
@@ -336,8 +328,7 @@ class LargeScaleClusterer(FairClusterer):
                 )
             self._checkpoint_of(source)
             raw = source.read(self.missing_groups)
-            X = raw.X
-            sensitive_features = as_table(raw.columns, columns) if raw.columns else None
+            X, sensitive_features = raw.X, raw.sensitive_features
         else:
             check_pairing(X, sensitive_features)
         X = check_rows(self, X, keep_float32=self._keeps_float32, sparse=self._takes_sparse)
@@ -389,17 +380,15 @@ class LargeScaleClusterer(FairClusterer):
             from fairanchor.rows._dask import warm_up  # loads dask
 
             warm_up(source.client, partial(_fit_few_rows, type(self)))
-        opened = source.open(
+        rows, groups, scale = source.open(
             self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
             partial(self._sampler.rows_to_draw, least_rows=50 * (self.n_clusters or 1)),
             unit=self._has_unit_rows,
         )  # fmt: skip
-        opened.rows.checkpoint, opened.rows.progress = checkpoint, source.progress
-        set_feature_names(self, source.feature_names, opened.rows.n_features)
-        length = 1.0 if self._has_unit_rows else opened.scale
-        return TrainingRows(
-            opened.rows, opened.groups, None, length, columns=columns, sampler=self._sampler
-        )
+        rows.checkpoint, rows.progress = checkpoint, source.progress
+        set_feature_names(self, source.feature_names, rows.n_features)
+        length = 1.0 if self._has_unit_rows else scale
+        return TrainingRows(rows, groups, None, length, columns=columns, sampler=self._sampler)
 
     @property
     def _has_unit_rows(self) -> bool:
@@ -430,7 +419,7 @@ class LargeScaleClusterer(FairClusterer):
     def _new_rows(self, X: Table, sensitive_features: Table) -> tuple[MemoryRows, np.ndarray]:
         """New rows in the fitted scale, and prices with a column for each of their codes."""
         check_is_fitted(self)
-        if kind_of(X) is not None:
+        if kind_of(X) in ("files", "dask"):
             raise TypeError(
                 f"X is a {type(X).__name__}, expected rows in memory. Pass new rows batch by "
                 "batch; write_labels writes the labels of the rows that were fitted."
@@ -469,6 +458,39 @@ class LargeScaleClusterer(FairClusterer):
 
     # Attributes after a fit.
 
+    def _store_rows(
+        self,
+        training: TrainingRows,
+        labels: np.ndarray | None,
+        totals: np.ndarray,
+        labellers: Iterable,
+    ) -> None:
+        """Labels and counts, in the user's units and with the groups in public order.
+
+        Of rows in chunks ``labels`` are None: ``totals`` are their counts, and ``labellers`` give
+        the labels of each chunk.
+        """
+        rows, groups, unit = training.rows, training.groups, training.unit
+        self._chunked, self._length = None, training.length
+        # Left over from an earlier fit, or from the file that the model was loaded from.
+        for name in ("labels_", "preprocessing_", "n_passes_", "expected_excess_"):
+            self.__dict__.pop(name, None)
+        if labels is not None:
+            weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
+            self._store_labels(labels, groups, weights, len(totals))
+        else:
+            counts = groups.to_public(totals)
+            self.groups_ = groups.public_names
+            self.counts_ = counts.astype(np.int64) if unit == 1.0 else counts * unit
+            self.balance_ = balance_of_table(totals)
+            chunked = ChunkedLabels(rows, list(labellers))
+            if isinstance(rows, MemoryChunks):
+                self.labels_ = np.concatenate(list(chunked))
+            else:
+                self._chunked = chunked
+        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
+        store_sensitive_names(self, training.columns)
+
     def _store_assignment(
         self,
         training: Any,
@@ -478,44 +500,23 @@ class LargeScaleClusterer(FairClusterer):
         *,
         squared: bool = True,
     ) -> None:
-        """Attributes of the labels, in the user's units and with the groups in public order.
+        """Attributes of the labels, which are None if rows are in chunks.
 
-        ``labels`` are None if rows are in chunks. ``squared`` states whether costs, hence prices,
-        are in squared units of the features.
+        ``squared`` states whether costs, hence prices, are in squared units of the features.
         """
         rows, groups, unit = training.rows, training.groups, training.unit
-        self._chunked = None
-        # Left over from an earlier fit, or from the file that the model was loaded from.
-        for name in ("labels_", "preprocessing_"):
-            self.__dict__.pop(name, None)
-        self.groups_ = groups.public_names
-        if labels is not None:
-            weights = rows.weights * unit if rows.is_weighted or unit != 1.0 else None
-            self._store_labels(labels, groups, weights, len(assigned.prices))
+        if labels is None:
+            self._store_rows(training, None, assigned.totals, assigned.labellers())
         else:
-            totals = assigned.totals
-            self.counts_ = groups.to_public(totals) if unit == 1.0 else (
-                groups.to_public(totals) * unit
-            )  # fmt: skip
-            self.balance_ = balance_of_table(totals)
-            chunked = ChunkedLabels(rows, list(assigned.labellers()))
-            if isinstance(rows, MemoryChunks):
-                self.labels_ = np.concatenate(list(chunked))
-            else:
-                self._chunked = chunked
-        for name in ("n_passes_", "expected_excess_"):
-            self.__dict__.pop(name, None)
+            self._store_rows(training, labels, assigned.targets, ())
         if isinstance(rows, ChunkedRows):
             self.n_passes_ = rows.n_passes
-        self._length = training.length
         self._price_unit = training.length**2 if squared else 1.0
-        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
         n_clusters = len(assigned.prices)
         self._allowed = groups.to_public(constraint.allowed_cells(n_clusters, groups.n_groups))
         self.targets_ = groups.to_public(assigned.targets) * unit
         self.assignment_prices_ = -groups.to_public(assigned.prices) / self._price_unit
         self.assignment_gap_ = assigned.gap * unit / self._price_unit
-        store_sensitive_names(self, training.columns)
         self._store_violations(training, assigned, constraint)
 
     def _store_violations(self, training: Any, assigned: Any, constraint: Any) -> None:

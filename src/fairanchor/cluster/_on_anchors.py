@@ -1,14 +1,16 @@
 """Module 2 of the paper: any clusterer on the anchors."""
 
 import inspect
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from fairanchor._utils._shared_state import fairness_warnings_ignored, users_stacklevel
+from fairanchor._utils._shared_state import (
+    fairness_warnings_ignored,
+    warn_unfair,
+)
 from fairanchor.anchors import Anchors
 from fairanchor.cluster._bounded import BoundedFairAssignment
 from fairanchor.cluster._consensus import ConsensusClustering
@@ -18,7 +20,6 @@ from fairanchor.cluster._fairness_first import FairnessFirstClustering
 from fairanchor.cluster._one_stage import OneStageFairSpectralClustering
 from fairanchor.cluster._spectral import FairSpectralClustering
 from fairanchor.cluster._variational import VariationalFairClustering
-from fairanchor.exceptions import FairnessWarning
 
 #: Clusterers by the names that `AnchorFairClustering` takes.
 CLUSTERERS: dict[str, Any] = {
@@ -43,20 +44,8 @@ def cluster_anchors(
 ) -> tuple[np.ndarray, Any]:
     """Label the anchors, each of the labels ``0..n_clusters-1`` at least once.
 
-    Parameters
-    ----------
-    clusterer : str, estimator, callable or None
-        As `AnchorFairClustering` takes it; an estimator is cloned.
-    anchors : Anchors
-    n_clusters : int or None
-        None takes the number that the clusterer finds.
-    seed : int
-
-    Returns
-    -------
-    labels : ndarray of shape (n_anchors,)
-    fitted : estimator or None
-        The fitted clone.
+    The clusterer is what `AnchorFairClustering` takes; an estimator is cloned, and the fitted clone
+    returned. Without ``n_clusters`` the number that the clusterer finds is taken.
     """
     if clusterer is None:
         clusterer = FairSpectralClustering()
@@ -155,11 +144,9 @@ def _check_labels(answer: Any, n_points: int, n_clusters: int | None, name: str)
             f"n_clusters={n_clusters}. With n_clusters=None the number that it finds is taken."
         )
     if noise.any():
-        warnings.warn(
+        warn_unfair(
             f"{name} labelled {int(noise.sum())} of {n_points} anchors as noise; they join the "
-            "cluster of the nearest labelled anchor, since every row gets a cluster.",
-            FairnessWarning,
-            stacklevel=users_stacklevel(),
+            "cluster of the nearest labelled anchor, since every row gets a cluster."
         )
     compact = np.full(n_points, -1, dtype=np.int64)
     compact[~noise] = codes

@@ -1,41 +1,33 @@
 """One-stage fair spectral clustering of one or several views: FMSC."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._kernels import _one_stage as kernels
-from fairanchor._utils._shared_state import one_thread, users_stacklevel
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+)
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
+    degrees_of,
     heat_kernel_graph,
-    rescale,
     scale_both_sides,
-    scale_weights,
     weigh_graph,
 )
-from fairanchor.cluster._base import (
-    COMMON_CONSTRAINTS,
-    FairClusterer,
-    check_rows,
-    rows_with_weight,
-    spread_labels,
-)
+from fairanchor.cluster._base import COMMON_CONSTRAINTS, FairClusterer, check_rows
 from fairanchor.cluster._spectral import (
     FairLaplacian,
     cluster_embedding,
     solve,
-    warn_if_singletons,
 )
 from fairanchor.groups._columns import check_pairing
-from fairanchor.groups._groups import count_cells
+from fairanchor.groups._groups import Groups, count_cells
 
 #: ``fairness_weight="auto"`` is so many times n_clusters / W.
 AUTO_WEIGHT = 20.0
@@ -127,8 +119,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         + λ Σ_r N_lr² ] / N_l``
 
     with weighted counts N: for integer weights the objective of the repeated rows in that
-    graph. For weights below one the terms in ``w_i - 1`` are left out. Rows of weight
-    zero take no part and get the cluster with the nearest mean.
+    graph. For weights below one the terms in ``w_i - 1`` are left out.
 
     References
     ----------
@@ -213,48 +204,36 @@ class OneStageFairSpectralClustering(FairClusterer):
             )
         return X, groups, weights
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
         rng = check_random_state(self.random_state)
-        with one_thread():
-            graphs = [
-                heat_kernel_graph(np.ascontiguousarray(view), self.n_neighbors, self.bandwidth)
-                for view in np.split(X[kept], np.cumsum(self.views_)[:-1], axis=1)
-            ]
-            problem, similarity = _build_problem(
-                graphs, None if weights is None else weights[kept], groups.codes[kept]
-            )
-            labels = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
-            if isinstance(self.fairness_weight, str):
-                fairness_weight = AUTO_WEIGHT * self.n_clusters / problem.rows.weights.sum()
-            else:
-                fairness_weight = self.fairness_weight * np.exp2(problem.exponent)
-            labels, objectives, view_weights, converged = problem.descend(
-                labels, fairness_weight, self.max_iter, self.tol
-            )
+        graphs = [
+            heat_kernel_graph(np.ascontiguousarray(view), self.n_neighbors, self.bandwidth)
+            for view in np.split(X, np.cumsum(self.views_)[:-1], axis=1)
+        ]
+        problem, similarity = _build_problem(graphs, weights, groups.codes)
+        labels = _first_labels(similarity, problem, self.n_clusters, self.n_init, rng)
+        self.fairness_weight_: Any = self.fairness_weight
+        if self.fairness_weight == "auto":
+            self.fairness_weight_ = float(AUTO_WEIGHT * self.n_clusters / weights.sum())
+        labels, self.objective_path_, self.view_weights_, converged = problem.descend(
+            labels, self.fairness_weight_, self.max_iter, self.tol
+        )
+        self.objective_ = float(self.objective_path_[-1])
+        self.n_iter_ = len(self.objective_path_) - 1
         if not converged:
-            warnings.warn(
+            warn_unconverged(
                 f"The objective did not converge in max_iter={self.max_iter} sweeps: the last one "
-                f"lowered it by {objectives[-2] - objectives[-1]:.3g}. Increase max_iter.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                f"lowered it by {-np.diff(self.objective_path_)[-1]:.3g}. Increase max_iter."
             )
-        warn_if_singletons(self.n_clusters, len(kept), groups.n_groups)
-        self.fairness_weight_ = float(fairness_weight * np.exp2(-problem.exponent))
-        self.view_weights_ = view_weights
-        self.objective_path_ = objectives
-        self.objective_ = float(objectives[-1])
-        self.n_iter_ = len(objectives) - 1
-        self._store_labels(_labels_of_all(X, kept, labels), groups, weights)
+        return labels
 
 
 @dataclass(frozen=True)
 class OneStageProblem:
-    """Associations of the rows in each view, with weights divided by ``2**exponent``."""
+    """Associations of the rows in each view."""
 
     views: list
     rows: kernels.Rows
-    exponent: int
 
     def view_weights(self, labels: np.ndarray, n_clusters: int) -> np.ndarray:
         """Slopes of the geometric mean of the views' costs."""
@@ -293,7 +272,7 @@ class OneStageProblem:
         """Sweep until nothing moves, little changes, or ``max_iter`` is reached.
 
         Returns labels, the objective before the first sweep and after each one, the weights of the
-        views, and whether it converged. The weight of fairness is that of scaled weights.
+        views, and whether it converged.
         """
         labels, shares = labels.astype(np.int64), self.rows.shares
         n_clusters = int(labels.max()) + 1
@@ -330,51 +309,24 @@ def _is_list_of_tables(X: Any) -> bool:
 
 
 def _build_problem(
-    graphs: list, weights: np.ndarray | None, group_codes: np.ndarray
+    graphs: list, weights: np.ndarray, codes: np.ndarray
 ) -> tuple[OneStageProblem, Any]:
     """The problem for the sweeps, and the mean graph among weighted rows for the first labels."""
-    n_rows = graphs[0].shape[0]
-    codes = np.unique(group_codes, return_inverse=True)[1]
-    row_weights, exponent = np.ones(n_rows), 0
-    if weights is not None:
-        row_weights, exponent = scale_weights(weights)
-        graphs = [weigh_graph(graph, row_weights, one_row=np.exp2(-exponent)) for graph in graphs]
-    views = []
-    for graph in graphs:
-        degrees = np.asarray(graph.sum(axis=1)).ravel()
-        if not degrees.any():
-            raise ValueError(
-                "Every affinity is zero: the bandwidth is too small for the distances between "
-                "neighbours. Increase it."
-            )
-        root = np.sqrt(np.divide(row_weights, degrees, out=np.zeros(n_rows), where=degrees > 0))
-        views.append(scale_both_sides(graph, root))
-    shares = np.bincount(codes, weights=row_weights) / row_weights.sum()
-    problem = OneStageProblem(views, kernels.Rows(row_weights, codes, shares), exponent)
+    graphs = [weigh_graph(graph, weights, equal_rows=True) for graph in graphs]
+    views = [scale_both_sides(graph, np.sqrt(weights / degrees_of(graph))) for graph in graphs]
+    shares = np.bincount(codes, weights=weights) / weights.sum()
+    problem = OneStageProblem(views, kernels.Rows(weights, codes, shares))
     return problem, sum(graphs) / len(graphs)
 
 
 def _first_labels(
     weighted: Any, problem: OneStageProblem, n_clusters: int, n_init: int, rng: Any
 ) -> np.ndarray:
-    """k-means on the lowest eigenvectors, rows of length one; rows without an edge are zero."""
-    linked = np.flatnonzero(np.asarray(weighted.sum(axis=1)).ravel() > 0)
-    graph = weighted if len(linked) == weighted.shape[0] else weighted[linked][:, linked]
-    one_group = np.zeros(len(linked), dtype=np.int64)
-    laplacian = FairLaplacian(sparse.csr_array(graph), one_group, problem.rows.weights[linked])
-    n_vectors = min(n_clusters, len(linked))
+    """k-means on the lowest eigenvectors, rows of length one."""
+    one_group = np.zeros_like(problem.rows.codes)
+    laplacian = FairLaplacian(sparse.csr_array(weighted), one_group, problem.rows.weights)
     # A start only: accurate to what k-means can tell apart.
-    vectors = solve(laplacian, n_vectors, "auto", 1e-5, 200, rng).vectors
+    _, vectors, _, _ = solve(laplacian, n_clusters, "auto", 1e-5, 200, rng)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    embedding = np.zeros((weighted.shape[0], n_vectors))
-    embedding[linked] = vectors / np.where(length > 0, length, 1.0)
+    embedding = vectors / np.where(length > 0, length, 1.0)
     return cluster_embedding(embedding, n_clusters, problem.rows.weights, n_init, rng, max_iter=50)
-
-
-def _labels_of_all(X: np.ndarray, kept: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    if len(kept) == len(X):
-        return labels
-    X, _ = rescale(X)
-    sizes = np.bincount(labels)
-    membership = sparse.csr_array((np.ones(len(kept)), (labels, np.arange(len(kept)))))
-    return spread_labels(X, kept, labels, (membership @ X[kept]) / sizes[:, None])

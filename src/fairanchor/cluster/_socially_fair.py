@@ -1,6 +1,5 @@
 """Socially fair k-means: the group that is worst off is as well off as possible."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -8,11 +7,13 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairanchor._utils._shared_state import users_stacklevel, with_one_blas_thread
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+    with_one_blas_thread,
+)
 from fairanchor._utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -27,11 +28,8 @@ from fairanchor.cluster._center_distances import CenterDistances
 from fairanchor.cluster._fair_kmeans import COMPETING_ROWS, competing_sample, kmeans_seeds
 from fairanchor.cluster._fair_lloyd import CenterCosts
 from fairanchor.cluster._large_scale import LargeScaleClusterer, TrainingRows
-from fairanchor.groups._columns import store_sensitive_names
-from fairanchor.metrics import balance_of_table
-from fairanchor.rows import MemoryChunks, MemoryRows
-from fairanchor.rows._arrow_stream import is_stream, tables_of_stream
-from fairanchor.rows._label_files import ChunkedLabels
+from fairanchor.rows import MemoryRows
+from fairanchor.rows._open import is_batched, tables_of
 from fairanchor.rows._sums import label_sums
 
 # Starts by the largest number of clusters for which there are so many.
@@ -210,12 +208,10 @@ default="k-means++"
         start = self._best_start(training)
         best = self._follow(training.distinct, start, self.max_iter)
         if not best.converged:
-            warnings.warn(
+            warn_unconverged(
                 f"SociallyFairKMeans did not converge in max_iter={self.max_iter} iterations: the "
                 f"last one lowered the largest cost by more than tol={self.tol} of it. Increase "
-                "max_iter.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                "max_iter."
             )
         self._store(training, best)
         return self
@@ -226,9 +222,10 @@ default="k-means++"
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            New rows.
-        sensitive_features : Ignored
-            Present for API consistency: labels do not depend on groups.
+            New rows, or an Arrow stream, dataset or Dask DataFrame, read batch by batch.
+        sensitive_features : str, list of str or array-like, default=None
+            Names of columns of X that are no features, for rows that are read in batches; ignored
+            otherwise, since labels do not depend on groups.
 
         Returns
         -------
@@ -236,8 +233,9 @@ default="k-means++"
             Cluster of each row.
         """
         check_is_fitted(self)
-        if is_stream(X):
-            return np.concatenate([self.predict(part) for part, _ in tables_of_stream(X, None)])
+        if is_batched(X):
+            parts = tables_of(X, sensitive_features)
+            return np.concatenate([self.predict(part) for part, _ in parts])
         return _nearest(self._rows_of(X), self._costs)
 
     def score(
@@ -354,35 +352,25 @@ default="k-means++"
             centers = centers + moves
 
     def _store(self, training: TrainingRows, best: "_Followed") -> None:
-        rows, groups, unit = training.rows, training.groups, training.unit
-        self._costs, self._chunked = CenterCosts(best.centers), None
-        for name in ("labels_", "preprocessing_"):
-            self.__dict__.pop(name, None)
-        self._length, self._price_unit = training.length, training.length**2
+        rows, groups = training.rows, training.groups
+        self._costs, labels, labellers = CenterCosts(best.centers), None, []
+        if training.in_chunks:
+            labellers = [partial(_labels_of_chunk, self._costs)] * rows.n_chunks
+        else:
+            distinct = training.distinct
+            labels = distinct.spread(_nearest(distinct, self._costs), {})
+        self._store_rows(training, labels, best.labelled.totals, labellers)
+        self._price_unit = training.length**2
         self.cluster_centers_ = best.centers / training.length
-        self.groups_ = groups.public_names
-        counts = groups.to_public(best.labelled.totals)
-        self.counts_ = counts * unit if rows.is_weighted or unit != 1.0 else counts.astype(np.int64)
-        self.balance_ = balance_of_table(counts)
-        self._group_shares = groups.to_public(rows.group_sizes) / rows.total
         self.group_costs_ = groups.to_public(best.labelled.costs) / self._price_unit
         self.social_cost_ = float(self.group_costs_.max())
         self.group_weights_ = groups.to_public(best.weights)
         self.center_gap_ = max(best.gap, 0.0) / self._price_unit
-        self.inertia_ = float(best.labelled.costs @ rows.group_sizes) * unit / self._price_unit
+        cost = float(best.labelled.costs @ rows.group_sizes)
+        self.inertia_ = cost * training.unit / self._price_unit
         self.cost_path_ = np.array(best.path) / self._price_unit
         self.n_iter_, self.converged_ = len(best.path), best.converged
-        self.n_clusters_found_ = int(np.count_nonzero(counts.sum(axis=1)))
-        store_sensitive_names(self, training.columns)
-        if not training.in_chunks:
-            labels = _nearest(training.distinct, self._costs)
-            self.labels_ = training.distinct.spread(labels, {})
-            return
-        chunked = ChunkedLabels(rows, [partial(_labels_of_chunk, self._costs)] * rows.n_chunks)
-        if isinstance(rows, MemoryChunks):
-            self.labels_ = np.concatenate(list(chunked))
-        else:
-            self._chunked = chunked
+        self.n_clusters_found_ = int(np.count_nonzero(self.counts_.sum(axis=1)))
 
 
 @dataclass(frozen=True)

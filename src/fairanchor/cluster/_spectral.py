@@ -13,8 +13,6 @@ by Lanczos on a projected operator (s-FairSC), and `solve_dc` by ADMM on a diffe
 functions (FairSC), which never factorises anything larger than the block.
 """
 
-import warnings
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,13 +21,11 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
+    warn_unfair,
 )
 from fairanchor._utils._sklearn_compat import (
     Interval,
@@ -41,8 +37,8 @@ from fairanchor._utils._typing import Seed, Table, Weights
 from fairanchor.cluster._affinity import (
     build_affinity,
     check_affinity,
+    degrees_of,
     scale_both_sides,
-    scale_weights,
     weigh_graph,
 )
 from fairanchor.cluster._base import (
@@ -50,10 +46,8 @@ from fairanchor.cluster._base import (
     FairClusterer,
     check_n_clusters,
     fill_empty_clusters,
-    rows_with_weight,
 )
-from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._groups import check_groups
+from fairanchor.groups._groups import Groups, check_groups
 
 #: Up to this many rows a dense eigensolver is faster and more accurate than an iterative one.
 DENSE_EIGEN_ROWS = 2000
@@ -136,8 +130,7 @@ class FairSpectralClustering(FairClusterer):
     group shares are weighted, and so is k-means. In a graph built from X the w rows are equal
     and similar to each other, which adds ``w (w - 1)`` to the diagonal: with ``affinity="rbf"``
     integer weights give the embedding of the repeated rows. In a precomputed graph the diagonal
-    states how similar a row is to itself. Rows of weight zero are placed at the mean of their
-    neighbours.
+    states how similar a row is to itself, and the nearest row is the most similar one.
 
     *FairSC.* ``"dc"`` follows the idea of the publication: a difference of convex functions, a copy
     of the variable for the constraint, alternating directions with an adaptive penalty, and no
@@ -145,8 +138,7 @@ class FairSpectralClustering(FairClusterer):
     block model of 600 rows it took about 600 products with the graph, Lanczos 33; on rows without
     clusters, whose eigenvalues lie close together, it did not reach ``tol=1e-6`` in 3,000 steps.
 
-    *Isolated rows* of a precomputed graph could meet any constraint on H at no cost. They
-    are left out of the eigenproblem, with a warning, and placed at the mean of the embedding.
+    *Isolated rows* of a graph are an error: they could meet any constraint on H at no cost.
     A *disconnected* graph is allowed: its lowest eigenvalue, zero, is multiple. With more
     components than the embedding can tell apart the result is arbitrary, with a warning.
 
@@ -215,29 +207,40 @@ class FairSpectralClustering(FairClusterer):
         tags.input_tags.positive_only = precomputed
         return tags
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        rows_with_weight(weights, self.n_clusters, X.shape[0])
-        if weights is not None and np.count_nonzero(weights) == 1:  # a graph without an edge
-            self.embedding_, self.eigenvalues_ = np.ones((len(weights), 1)), np.zeros(1)
-            self.n_iter_ = 0
-            self._store_labels(np.zeros(len(weights), dtype=np.int32), groups, weights)
-            return
+    _of_rows = ("embedding_",)
+
+    def _fit(self, X: Any, groups: Groups, weights: np.ndarray) -> np.ndarray:
+        is_precomputed = self.affinity == "precomputed"
         rng = check_random_state(self.random_state)
-        # One thread: the last bits of multi-threaded sums depend on the number of threads.
-        with one_thread():
-            if self.affinity == "precomputed":
-                graph, exponent = check_affinity(X)
-            else:
-                graph = build_affinity(X, self.affinity, self.n_neighbors, self.bandwidth, weights)
-                exponent = 0
-            H = self._embed(graph, exponent, groups.codes, weights, rng)
-            labels = cluster_embedding(H, self.n_clusters, weights, self.n_init, rng)
-        warn_if_singletons(self.n_clusters, len(labels), groups.n_groups)
-        self._store_labels(labels, groups, weights)
+        if is_precomputed:
+            graph = check_affinity(X)
+        else:
+            graph = build_affinity(X, self.affinity, self.n_neighbors, self.bandwidth, weights)
+        graph = weigh_graph(graph, weights, equal_rows=not is_precomputed)
+        problem = FairLaplacian(graph, groups.codes, weights, normalized=self.normalized)
+        n_vectors = min(self.n_clusters, problem.n_directions)
+        if problem.components[0] - (problem.n_groups - 1) > n_vectors:
+            warn_unfair(
+                f"The graph has {problem.components[0]} components, more than n_clusters="
+                f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
+                "share a cluster is arbitrary."
+            )
+        self.eigenvalues_, X, self.n_iter_, residual = solve(
+            problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng
+        )
+        self.embedding_ = _without_noise(X / np.sqrt(problem.metric)[:, None])
+        labels = cluster_embedding(self.embedding_, self.n_clusters, weights, self.n_init, rng)
+        if residual > 10 * self.tol and self.n_iter_ > 1:
+            warn_unconverged(
+                f"eigen_solver={self.eigen_solver!r} stopped with a relative residual of "
+                f"{residual:.1e}, above tol={self.tol}, after {self.n_iter_} products: "
+                "increase max_iter or tol."
+            )
+        return labels
 
     def _check_input(
         self, X: Table, sensitive_features: Table, sample_weight: Weights
-    ) -> tuple[np.ndarray, Any, np.ndarray | None]:
+    ) -> tuple[np.ndarray, Groups, np.ndarray | None]:
         if self.affinity != "precomputed":
             return super()._check_input(X, sensitive_features, sample_weight)
         X = validate_data(self, X, dtype=np.float64, order="C", accept_sparse="csr")
@@ -245,99 +248,12 @@ class FairSpectralClustering(FairClusterer):
         groups = check_groups(sensitive_features, X.shape[0])
         return X, groups, check_weights(sample_weight, X)
 
-    def _embed(
-        self,
-        graph: Any,
-        exponent: int,
-        group_codes: np.ndarray,
-        weights: np.ndarray | None,
-        rng: Any,
-    ) -> np.ndarray:
-        """Set the embedding and its eigenvalues; return the embedding in a safe unit."""
-        if weights is None:
-            weights, weight_exponent, weighted = np.ones(graph.shape[0]), 0, graph
-        else:
-            weights, weight_exponent = scale_weights(weights)
-            one_row = None if self.affinity == "precomputed" else np.exp2(-weight_exponent)
-            weighted = weigh_graph(graph, weights, one_row=one_row)
-        active = self._active_rows(weighted, weights)
-        problem = FairLaplacian(
-            weighted if active.all() else _subgraph(weighted, active),
-            np.unique(group_codes[active], return_inverse=True)[1],
-            weights[active],
-            normalized=self.normalized,
-        )
-        result = self._solve(problem, n_rows=len(active), rng=rng)
-        H = np.empty((len(active), len(result.values)))
-        H[active] = _without_noise(result.vectors / np.sqrt(problem.metric)[:, None])
-        _place_other_rows(H, graph, active, problem.metric, weights)
-
-        # Affinity and weights were divided by powers of two; attributes are in the user's unit.
-        if self.normalized:
-            self.eigenvalues_ = result.values
-            self.embedding_ = H * np.exp2(-0.5 * exponent - weight_exponent)
-        else:
-            self.eigenvalues_ = np.ldexp(result.values, exponent + weight_exponent)
-            self.embedding_ = H * np.exp2(-0.5 * weight_exponent)
-        self.n_iter_ = result.n_iter
-        return H
-
-    def _active_rows(self, weighted: Any, weights: np.ndarray) -> np.ndarray:
-        """Rows with a positive degree; a warning reports isolated ones."""
-        active = np.asarray(weighted.sum(axis=1)).ravel() > 0
-        present = weights > 0
-        n_isolated = np.count_nonzero(present & ~active)
-        if not active.any():
-            raise ValueError(
-                f"The graph has no edge between rows of positive weight (bandwidth="
-                f"{self.bandwidth!r}): every affinity is zero. Increase the bandwidth."
-            )
-        if n_isolated:
-            warnings.warn(
-                f"{n_isolated} of {len(active)} rows are similar to no other row (the first is "
-                f"row {int(np.argmax(present & ~active))}): the fairness constraint leaves them "
-                "out, and they join the cluster nearest to the mean of the embedding.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
-            )
-        return active
-
-    def _solve(self, problem: "FairLaplacian", n_rows: int, rng: Any) -> "EigenResult":
-        n_vectors = min(self.n_clusters, problem.n_directions)
-        if n_vectors < self.n_clusters < n_rows:
-            warnings.warn(
-                f"n_clusters={self.n_clusters} but {problem.n_rows} connected rows in "
-                f"{problem.n_groups} groups have only {n_vectors} fair directions: the embedding "
-                f"has {n_vectors} columns.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
-            )
-        n_components = problem.components[0]
-        if n_components - (problem.n_groups - 1) > n_vectors:
-            warnings.warn(
-                f"The graph has {n_components} components, more than n_clusters="
-                f"{self.n_clusters} and the fairness constraint can tell apart: which of them "
-                "share a cluster is arbitrary.",
-                FairnessWarning,
-                stacklevel=users_stacklevel(),
-            )
-        result = solve(problem, n_vectors, self.eigen_solver, self.tol, self.max_iter, rng)
-        if result.residual > 10 * self.tol and result.n_iter > 1:
-            warnings.warn(
-                f"eigen_solver={self.eigen_solver!r} stopped with a relative residual of "
-                f"{result.residual:.1e}, above tol={self.tol}, after {result.n_iter} products: "
-                "increase max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=users_stacklevel(),
-            )
-        return result
-
-
-def _subgraph(graph: Any, active: np.ndarray) -> Any:
-    rows = np.flatnonzero(active)
-    if sparse.issparse(graph):
-        return sparse.csr_array(graph[rows][:, rows])
-    return graph[np.ix_(rows, rows)]
+    def _split_off(self, X: Any, kept: np.ndarray) -> tuple[Any, np.ndarray]:
+        if self.affinity != "precomputed":
+            return super()._split_off(X, kept)
+        place = np.asarray(X[:, kept].argmax(axis=1)).ravel()
+        place[kept] = np.arange(len(kept))
+        return X[kept][:, kept], place
 
 
 def _without_noise(H: np.ndarray) -> np.ndarray:
@@ -345,33 +261,6 @@ def _without_noise(H: np.ndarray) -> np.ndarray:
     constant = np.ptp(H, axis=0) <= 1e-9 * np.abs(H).max(axis=0)
     H[:, constant] = H[:, constant].mean(axis=0)
     return H
-
-
-def _place_other_rows(
-    H: np.ndarray, graph: Any, active: np.ndarray, metric: np.ndarray, weights: np.ndarray
-) -> None:
-    """Write the rows of H outside the eigenproblem: mean of the neighbours, else of all rows."""
-    others = np.flatnonzero(~active)
-    if len(others) == 0:
-        return
-    masses = np.where(active, weights, 0.0)
-    neighbours = graph[others]
-    total = neighbours @ masses
-    linked = total > 0
-    H[others] = np.average(H[active], axis=0, weights=metric)
-    nearby = neighbours @ (masses[:, None] * H)
-    H[others[linked]] = nearby[linked] / total[linked, None]
-
-
-def warn_if_singletons(n_clusters: int, n_rows: int, n_groups: int) -> None:
-    """Warn of as many clusters as rows."""
-    if n_clusters == n_rows > 1 and n_groups > 1:
-        warnings.warn(
-            f"n_clusters={n_clusters} equals the number of rows: every cluster is a single row, "
-            "so each has one group only.",
-            FairnessWarning,
-            stacklevel=users_stacklevel(),
-        )
 
 
 def cluster_embedding(
@@ -386,15 +275,12 @@ def cluster_embedding(
     if n_clusters == len(H):
         return np.arange(n_clusters)
     kmeans = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=rng)
-    with equal_centers_allowed():  # a warning follows below
-        labels = kmeans.fit(H, sample_weight=weights).labels_
+    labels = kmeans.fit(H, sample_weight=weights).labels_
     labels, n_filled = fill_empty_clusters(H, labels, n_clusters)
     if n_filled:
-        warnings.warn(
+        warn_unconverged(
             f"k-means found {n_clusters - n_filled} clusters, not {n_clusters}: the embedding has "
-            "too few distinct rows, so the largest clusters were split arbitrarily.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            "too few distinct rows, so the largest clusters were split arbitrarily."
         )
     return labels
 
@@ -402,18 +288,9 @@ def cluster_embedding(
 # The eigenproblem.
 
 
-@dataclass(frozen=True)
-class EigenResult:
-    """Eigenpairs of the constrained problem, values increasing and vectors orthonormal.
-
-    ``n_iter`` counts products of the graph with a vector or block; ``residual`` is the largest
-    norm of ``PAPx - value x``, relative to the bound on the spectrum.
-    """
-
-    values: np.ndarray
-    vectors: np.ndarray
-    n_iter: int
-    residual: float
+#: Eigenvalues, increasing; orthonormal eigenvectors; the number of products of the graph with a
+#: vector or block; and the largest norm of ``PAPx - value x``, relative to the spectrum's bound.
+EigenResult = tuple[np.ndarray, np.ndarray, int, float]
 
 
 class FairLaplacian:
@@ -429,7 +306,7 @@ class FairLaplacian:
     def __init__(
         self, graph: Any, group_codes: np.ndarray, weights: np.ndarray, *, normalized: bool = True
     ) -> None:
-        degrees = np.asarray(graph.sum(axis=1)).ravel()
+        degrees = degrees_of(graph)
         self.metric = degrees if normalized else weights
         root = np.sqrt(self.metric)
         self.similarity = scale_both_sides(graph, 1.0 / root)
@@ -437,7 +314,7 @@ class FairLaplacian:
         self.spectrum_bound = 2.0 * self.diagonal.max()
         self.n_rows, self.n_groups = len(degrees), int(group_codes.max()) + 1
         #: Number of connected components, and that of each row.
-        self.components = connected_components(self.similarity, directed=False)
+        self.components = connected_components(sparse.csr_array(graph), directed=False)
 
         share = np.bincount(group_codes, weights=weights) / weights.sum()
         entries = weights / root
@@ -616,4 +493,4 @@ def _result(problem: FairLaplacian, values: np.ndarray, X: np.ndarray, n_iter: i
     size = np.abs(X)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     X = X * np.where(X[first, np.arange(X.shape[1])] < 0, -1.0, 1.0)
-    return EigenResult(values, X, n_iter, float(_residuals(problem, values, X).max()))
+    return values, X, n_iter, float(_residuals(problem, values, X).max())

@@ -1,24 +1,18 @@
 """Variational fair clustering: a clustering cost plus a penalty on the groups' shares."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.cluster import kmeans_plusplus
 from sklearn.neighbors import kneighbors_graph
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 
-from fairanchor._kernels import _variational as kernels
-from fairanchor._utils._scaling import power_of_two_scale
+from fairanchor._kernels._variational import polish_labels
 from fairanchor._utils._shared_state import (
-    equal_centers_allowed,
-    one_thread,
-    users_stacklevel,
+    warn_unconverged,
 )
 from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor._utils._typing import Seed
@@ -26,28 +20,27 @@ from fairanchor.cluster._base import (
     COMMON_CONSTRAINTS,
     FairClusterer,
     fill_empty_clusters,
-    rows_with_weight,
-    spread_labels,
-    warn_about_small_groups,
 )
-from fairanchor.groups._groups import count_cells
+from fairanchor.groups._groups import Groups, count_cells
 from fairanchor.rows._sums import label_sums
 
 #: Cells lighter than this share of the total weight count as this heavy: the penalty of a
 #: cluster without a group is large but finite.
 MASS_FLOOR = 1e-20
-# Of all rows together: a larger penalty would overflow.
-LARGEST_PENALTY = 1e300
+# A larger penalty would overflow.
+LARGEST_WEIGHT = 1e100
 #: First soft labels are softmax(-FIRST_SHARPNESS * costs / their spread): soft enough that a
 #: group far away can still enter a cluster, sharp enough that the argmax keeps its shares.
 FIRST_SHARPNESS = 10.0
-MAX_RESEEDS = 2
 #: Rows whose distances to all rows of a cluster are computed at once.
 MEDOID_BLOCK = 1000
 MAX_POLISH_SWEEPS = 100
 #: An outer iteration has at most so many bound updates; one that lowers the energy by at most this
-#: share is its last.
-MAX_BOUND_UPDATES, BOUND_TOL = 10_000, 1e-5
+#: share is its last. A step is halved at most so often before the point counts as stationary.
+MAX_BOUND_UPDATES, BOUND_TOL, MAX_HALVINGS = 10_000, 1e-5, 40
+#: The curvature bound is for the worst direction. After each step that lowered the energy
+#: this share of it is tried: about six times fewer steps when the penalty dominates.
+COURAGE = 0.8
 
 
 class VariationalFairClustering(FairClusterer):
@@ -102,10 +95,8 @@ class VariationalFairClustering(FairClusterer):
         unfair counterpart, for ``"kmeans"`` Lloyd's algorithm.
     n_neighbors : int, default=20
         Neighbours in the graph of ``"ncut"``, the row itself included.
-    init : {"k-means++"} or array-like of shape (n_clusters, n_features), default="k-means++"
-        First centres. An array means a single run.
     n_init : int, default=4
-        Number of runs; the one with the lowest energy is kept.
+        Number of runs from centres that k-means++ draws; the one with the lowest energy is kept.
     max_iter : int, default=100
         Largest number of outer iterations of a run.
     tol : float, default=1e-4
@@ -144,11 +135,11 @@ class VariationalFairClustering(FairClusterer):
     Notes
     -----
     A row of integer weight w behaves as w equal rows (``"ncut"``: with links to the same
-    rows). Rows of weight zero take no part; they get the nearest centre's label.
+    rows).
 
     A large penalty can leave a cluster without rows, since nothing is fairer than an empty
-    cluster. Such a run starts anew from plain k-means, at most twice; after that the
-    largest cluster is split by its farthest row, with a ``ConvergenceWarning``.
+    cluster. It then gets the row of the largest cluster that is farthest from its centre, with a
+    ``ConvergenceWarning`` if this happens in the last iteration.
 
     References
     ----------
@@ -173,9 +164,11 @@ class VariationalFairClustering(FairClusterer):
     _parameter_constraints: dict = {
         **COMMON_CONSTRAINTS,
         "objective": [StrOptions({"kmeans", "kmedian", "ncut"})],
-        "fairness_weight": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "fairness_weight": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, LARGEST_WEIGHT, closed="both"),
+        ],
         "n_neighbors": [Interval(Integral, 2, None, closed="left")],
-        "init": [StrOptions({"k-means++"}), "array-like"],
         "tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
     }
@@ -187,7 +180,6 @@ class VariationalFairClustering(FairClusterer):
         objective: str = "kmeans",
         fairness_weight: float | str = "auto",
         n_neighbors: int = 20,
-        init: Any = "k-means++",
         n_init: int = 4,
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -198,35 +190,25 @@ class VariationalFairClustering(FairClusterer):
         self.objective = objective
         self.fairness_weight = fairness_weight
         self.n_neighbors = n_neighbors
-        self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.polish = polish
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, groups: Any, weights: np.ndarray | None) -> None:
-        power_of_two_scale(X)  # raises an error for what cannot be squared
-        kept = rows_with_weight(weights, self.n_clusters, len(X))
-        warn_about_small_groups(groups, self.n_clusters, kept)
-        weights_kept = np.ones(len(kept)) if weights is None else weights[kept]
-        self.fairness_weight_ = self._weight(X[kept], weights_kept)
-        model = _model(groups, kept, weights_kept, self.fairness_weight_)
-
-        with one_thread():
-            objective = OBJECTIVES[self.objective](
-                X[kept], model, self.n_clusters, self.n_neighbors
-            )
-            run = self._best_run(objective)
+    def _fit(self, X: np.ndarray, groups: Groups, weights: np.ndarray) -> np.ndarray:
+        self.fairness_weight_ = self._weight(X, weights)
+        penalty = Penalty.of(groups.codes, weights, self.fairness_weight_)
+        objective = OBJECTIVES[self.objective](X, penalty, self.n_clusters, self.n_neighbors)
+        run = self._best_run(objective)
         self._warn_if_incomplete(run)
-
         self.cluster_centers_ = objective.centers(run.labels)
         self.energy_path_ = np.array(run.energies)
         self.n_iter_ = len(run.energies)
-        self._store_labels(
-            spread_labels(X, kept, run.labels, self.cluster_centers_), groups, weights
-        )
-        self.fairness_error_ = fairness_error(self.counts_)
+        self.fairness_error_ = penalty.divergences(
+            penalty.masses(run.labels, self.n_clusters)
+        ).sum()
+        return run.labels
 
     def _weight(self, X: np.ndarray, weights: np.ndarray) -> float:
         """The weight of the penalty; ``"auto"`` is the mean cost of a row in a single cluster."""
@@ -236,54 +218,34 @@ class VariationalFairClustering(FairClusterer):
             return 10.0
         squared = ((X - np.average(X, axis=0, weights=weights)) ** 2).sum(axis=1)
         costs = np.sqrt(squared) if self.objective == "kmedian" else squared
-        return min(float(np.average(costs, weights=weights)), 0.1 * LARGEST_PENALTY / weights.sum())
+        return float(np.average(costs, weights=weights))
 
     def _best_run(self, objective: "MeansObjective") -> "_Run":
         """The run with the lowest energy, the earliest on ties."""
         random_state = check_random_state(self.random_state)
-        X, weights = objective.X, objective.model.weights
+        X, weights = objective.X, objective.penalty.weights
         if len(X) == self.n_clusters:  # there is only one clustering
             labels = np.arange(self.n_clusters, dtype=np.int32)
             energy = objective.energy(labels, objective.update(labels))
             return _Run(labels, [energy], converged=True)
-        if not isinstance(self.init, str):
-            return self._run(objective, self._check_init(X), random_state)
         runs = []
         for _ in range(self.n_init):
             centers, _ = kmeans_plusplus(
                 X, self.n_clusters, sample_weight=weights, random_state=random_state
             )
-            runs.append(self._run(objective, centers, random_state))
+            runs.append(self._run(objective, centers))
         return min(runs, key=lambda run: run.energies[-1])
 
-    def _check_init(self, X: np.ndarray) -> np.ndarray:
-        centers = check_array(self.init, dtype=np.float64, order="C", input_name="init")
-        expected = (self.n_clusters, X.shape[1])
-        if centers.shape != expected:
-            raise ValueError(
-                f"init has shape {centers.shape}, expected {expected}: one centre per cluster, "
-                "with the features of X."
-            )
-        return centers
-
-    def _run(
-        self, objective: "MeansObjective", centers: np.ndarray, random_state: np.random.RandomState
-    ) -> "_Run":
+    def _run(self, objective: "MeansObjective", centers: np.ndarray) -> "_Run":
         """Alternate bound updates and centre updates until the energy stops falling."""
         run = _Run(np.empty(0, dtype=np.int32), [])
         state = objective.start(centers)
-        n_reseeds = 0
         while len(run.energies) < self.max_iter and not run.converged:
             costs = objective.costs(state)
-            labels, inner_converged = self._assign(objective, costs)
-            n_lost = self.n_clusters - len(np.unique(labels))
-            if n_lost and n_reseeds < MAX_RESEEDS:
-                n_reseeds += 1
-                state = objective.start(objective.kmeans_centers(random_state))
-                continue
+            labels = self._assign(objective, costs)
+            labels, n_lost = fill_empty_clusters(objective.X, labels, self.n_clusters)
             if n_lost:
-                labels, _ = fill_empty_clusters(objective.X, labels, self.n_clusters)
-                self._polish(objective.model, costs, labels, order=np.arange(len(labels)))
+                self._polish(objective.penalty, costs, labels, order=np.arange(len(labels)))
             state = objective.update(labels)
             energy = objective.energy(labels, state)
             if run.energies and energy >= run.energies[-1]:
@@ -291,49 +253,47 @@ class VariationalFairClustering(FairClusterer):
                 break
             if len(run.energies) > 1:
                 run.converged = run.energies[-1] - energy <= self.tol * abs(energy)
-            run.labels, run.inner_converged, run.n_lost = labels, inner_converged, n_lost
+            run.labels, run.n_lost = labels, n_lost
             run.energies.append(energy)
         return run
 
-    def _assign(self, objective: "MeansObjective", costs: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Hard labels for fixed costs, and whether the bound updates converged."""
-        model = objective.model
+    def _assign(self, objective: "MeansObjective", costs: np.ndarray) -> np.ndarray:
+        """Hard labels for fixed costs."""
+        penalty = objective.penalty
         away = costs.mean(axis=1) - costs.min(axis=1)
-        spread = float(np.average(away, weights=model.weights))
-        unit = (spread if spread > 1e-300 else 1.0) / FIRST_SHARPNESS
-        sharpness, prices, _, converged = kernels.bound_updates(
-            costs, model, 1.0 / unit, unit * objective.lipschitz, MAX_BOUND_UPDATES, BOUND_TOL
-        )
-        labels, margins = kernels.most_likely_clusters(costs, model.codes, sharpness, prices)
-        self._polish(model, costs, labels, order=np.argsort(margins, kind="stable"))
-        return labels, converged
+        unit = (float(np.average(away, weights=penalty.weights)) or 1.0) / FIRST_SHARPNESS
+        sharpness, prices, _ = bound_updates(costs, penalty, 1.0 / unit, unit * objective.lipschitz)
+        scores = sharpness * costs + prices.T[penalty.codes]
+        labels = scores.argmin(axis=1).astype(np.int32)
+        scores.sort(axis=1)
+        margins = np.diff(scores[:, :2], axis=1).sum(axis=1)
+        self._polish(penalty, costs, labels, order=np.argsort(margins, kind="stable"))
+        return labels
 
     def _polish(
-        self, model: kernels.Model, costs: np.ndarray, labels: np.ndarray, order: np.ndarray
+        self, penalty: "Penalty", costs: np.ndarray, labels: np.ndarray, order: np.ndarray
     ) -> None:
         if self.polish:
-            kernels.polish_labels(order, costs, model, MAX_POLISH_SWEEPS, labels)
+            polish_labels(
+                order, costs, penalty.weights, penalty.codes, penalty.shares, penalty.strength,
+                penalty.floor, MAX_POLISH_SWEEPS, labels,
+            )  # fmt: skip
 
     def _warn_if_incomplete(self, run: "_Run") -> None:
         if run.n_lost:
             message = (
-                f"{run.n_lost} of n_clusters={self.n_clusters} clusters lost all rows, also "
-                f"after {MAX_RESEEDS} new starts: the largest clusters were split by their "
-                "farthest rows. Fewer clusters may suit these rows better."
+                f"{run.n_lost} of n_clusters={self.n_clusters} clusters lost all rows: the largest "
+                "clusters were split by their farthest rows. Fewer clusters may suit these rows "
+                "better."
             )
         elif not run.converged:
             message = (
                 f"The energy still fell after max_iter={self.max_iter} iterations, to "
                 f"{run.energies[-1]:.6g}: increase max_iter or tol."
             )
-        elif not run.inner_converged:
-            message = (
-                f"The bound updates did not converge in {MAX_BOUND_UPDATES} steps: a smaller "
-                "fairness_weight converges faster."
-            )
         else:
             return
-        warnings.warn(message, ConvergenceWarning, stacklevel=users_stacklevel())
+        warn_unconverged(message)
 
 
 @dataclass
@@ -343,32 +303,108 @@ class _Run:
     labels: np.ndarray
     energies: list
     converged: bool = False
-    inner_converged: bool = True
     n_lost: int = 0
 
 
-def fairness_error(counts: np.ndarray) -> float:
-    """``sum over non-empty clusters of KL(group shares || shares in the cluster)``."""
-    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
-    shares = counts.sum(axis=0) / counts.sum()
-    inside = counts / counts.sum(axis=1, keepdims=True)
-    return float((shares * np.log(shares / np.maximum(inside, 1e-20))).sum())
+@dataclass(frozen=True)
+class Penalty:
+    """``strength`` times the sum over clusters of KL(shares || composition of the cluster).
+
+    Cells count as at least ``floor * shares[r]`` and clusters as ``floor``, which makes the penalty
+    of an empty cluster zero.
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray
+    shares: np.ndarray
+    strength: float
+    floor: float
+
+    @classmethod
+    def of(cls, codes: np.ndarray, weights: np.ndarray, fairness_weight: float) -> "Penalty":
+        """The penalty of rows of these groups."""
+        masses = np.bincount(codes, weights)
+        total = float(masses.sum())
+        return cls(codes, weights, masses / total, fairness_weight * total, MASS_FLOOR * total)
+
+    def masses(self, labels: np.ndarray, n_clusters: int) -> np.ndarray:
+        """Weight of each group in each cluster."""
+        return count_cells(labels, self.codes, n_clusters, len(self.shares), self.weights)
+
+    def divergences(self, masses: np.ndarray) -> np.ndarray:
+        """KL(shares || composition) of each cluster."""
+        totals = np.maximum(masses.sum(axis=1, keepdims=True), self.floor)
+        cells = np.maximum(masses, self.floor * self.shares)
+        # Below 0 only by rounding.
+        return np.maximum((self.shares * np.log(self.shares * totals / cells)).sum(axis=1), 0.0)
+
+    def of_masses(self, masses: np.ndarray) -> float:
+        """The penalty."""
+        return self.strength * float(self.divergences(masses).sum())
+
+    def slopes(self, masses: np.ndarray) -> tuple[np.ndarray, float]:
+        """The penalty's gradient per unit of weight, and a bound on its curvature.
+
+        The bound is ``strength * max(shares[r] / masses[l, r])``: by Cauchy-Schwarz the
+        convex part of the penalty is then locally below that multiple of the entropy.
+        """
+        totals = np.maximum(masses.sum(axis=1, keepdims=True), self.floor)
+        ratios = self.shares / np.maximum(masses, self.floor * self.shares)
+        return self.strength * (1.0 / totals - ratios), self.strength * float(ratios.max())
 
 
-def _model(
-    groups: Any, kept: np.ndarray, weights: np.ndarray, fairness_weight: float
-) -> kernels.Model:
-    """What the kernels take after the costs."""
-    codes = groups.codes[kept]
-    masses = np.bincount(codes, weights=weights, minlength=groups.n_groups)
-    total = float(masses.sum())
-    strength = fairness_weight * total
-    if not strength < LARGEST_PENALTY:
-        raise ValueError(
-            f"fairness_weight={fairness_weight} times the total weight {total:g} should be "
-            f"below {LARGEST_PENALTY:g}: the penalty must stay a finite number."
-        )
-    return kernels.Model(weights, codes, masses / total, strength, MASS_FLOOR * total)
+def bound_updates(
+    costs: np.ndarray,
+    penalty: Penalty,
+    start: float,
+    min_lipschitz: float,
+    max_iter: int = MAX_BOUND_UPDATES,
+    tol: float = BOUND_TOL,
+) -> tuple[float, np.ndarray, list]:
+    """Minimise cost + penalty over soft labels, the costs being fixed.
+
+    The penalty's gradient at a row depends only on the row's group, so a step adds one number per
+    cluster and group to the scores of the rows: soft labels are ``softmax(-sharpness * costs -
+    prices.T[codes])``. Steps begin at ``softmax(-start * costs)`` and end when one lowers the
+    energy by at most ``tol`` times its size. The inverse step size is at least ``min_lipschitz``.
+    The first step also respects the curvature of the penalty; later ones a smaller and smaller
+    share of it, until the energy would rise, which doubles the inverse step size and the share.
+    Returns sharpness, prices and the energies, which never increase.
+    """
+
+    codes, weights, n_groups = penalty.codes, penalty.weights, len(penalty.shares)
+    costs = np.ascontiguousarray(costs.T)  # sums over clusters take long along short rows
+
+    def energy_at(sharpness: float, prices: np.ndarray) -> tuple[float, np.ndarray]:
+        soft = -sharpness * costs - prices[:, codes]
+        soft -= soft.max(axis=0)
+        np.exp(soft, out=soft)
+        soft *= weights / soft.sum(axis=0)
+        masses = np.array([np.bincount(codes, row, n_groups) for row in soft])
+        return float(np.vdot(soft, costs)) + penalty.of_masses(masses), masses
+
+    sharpness, prices, caution = start, np.zeros((len(costs), n_groups)), 1.0
+    energy, masses = energy_at(sharpness, prices)
+    energies = [energy]
+    while len(energies) <= max_iter:
+        slopes, curvature = penalty.slopes(masses)
+        lipschitz = max(min_lipschitz, caution * curvature)
+        for _ in range(MAX_HALVINGS):
+            trial = sharpness + 1.0 / lipschitz, prices + slopes / lipschitz
+            reached, masses = energy_at(*trial)
+            # A rise at rounding level: no step makes a difference.
+            if reached <= energy or reached - energy <= 1e-13 * abs(energy):
+                break
+            lipschitz *= 2.0
+            caution = min(1.0, 2.0 * caution)
+        if reached > energy:
+            break
+        caution *= COURAGE
+        (sharpness, prices), change, energy = trial, energy - reached, reached
+        energies.append(energy)
+        if len(energies) > 3 and change <= tol * abs(energy):
+            break
+    return sharpness, prices, energies
 
 
 class MeansObjective:
@@ -376,17 +412,8 @@ class MeansObjective:
 
     lipschitz = 2.0
 
-    def __init__(
-        self, X: np.ndarray, model: kernels.Model, n_clusters: int, n_neighbors: int
-    ) -> None:
-        self.X, self.model, self.n_clusters = X, model, n_clusters
-
-    def kmeans_centers(self, random_state: np.random.RandomState) -> np.ndarray:
-        """Centres of plain k-means, a start that does not lose clusters by itself."""
-        seed = random_state.randint(2**31 - 1)
-        with equal_centers_allowed():
-            kmeans = KMeans(self.n_clusters, n_init=1, random_state=seed)
-            return kmeans.fit(self.X, sample_weight=self.model.weights).cluster_centers_
+    def __init__(self, X: np.ndarray, penalty: Penalty, n_clusters: int, n_neighbors: int) -> None:
+        self.X, self.penalty, self.n_clusters = X, penalty, n_clusters
 
     def start(self, centers: np.ndarray) -> np.ndarray:
         """State that belongs to given centres."""
@@ -403,17 +430,16 @@ class MeansObjective:
     def value(self, labels: np.ndarray, state: np.ndarray) -> float:
         """The clustering term of given labels, whose state is known."""
         costs = self.costs(state)[np.arange(len(labels)), labels]
-        return float(self.model.weights @ costs)
+        return float(self.penalty.weights @ costs)
 
     def energy(self, labels: np.ndarray, state: np.ndarray) -> float:
         """The clustering term and the penalty of given labels."""
-        model = self.model
-        masses = count_cells(labels, model.codes, self.n_clusters, len(model.shares), model.weights)
-        return self.value(labels, state) + kernels.penalty_of_masses(masses, model)
+        masses = self.penalty.masses(labels, self.n_clusters)
+        return self.value(labels, state) + self.penalty.of_masses(masses)
 
     def centers(self, labels: np.ndarray) -> np.ndarray:
         """Means of the clusters."""
-        sums, totals = label_sums(self.X, self.model.weights, labels, self.n_clusters)
+        sums, totals = label_sums(self.X, self.penalty.weights, labels, self.n_clusters)
         return sums / totals[:, None]
 
 
@@ -427,7 +453,7 @@ class MedianObjective(MeansObjective):
         """The row of each cluster with the least weighted sum of distances."""
         medoids = []
         for l in range(self.n_clusters):
-            X, weights = self.X[labels == l], self.model.weights[labels == l]
+            X, weights = self.X[labels == l], self.penalty.weights[labels == l]
             blocks = gen_batches(len(X), MEDOID_BLOCK)
             sums = np.concatenate([cdist(X[block], X) @ weights for block in blocks])
             # The first of sums that are equal up to rounding.
@@ -445,10 +471,8 @@ class CutObjective(MeansObjective):
 
     lipschitz = 1.0
 
-    def __init__(
-        self, X: np.ndarray, model: kernels.Model, n_clusters: int, n_neighbors: int
-    ) -> None:
-        super().__init__(X, model, n_clusters, n_neighbors)
+    def __init__(self, X: np.ndarray, penalty: Penalty, n_clusters: int, n_neighbors: int) -> None:
+        super().__init__(X, penalty, n_clusters, n_neighbors)
         # Each row and its neighbours, itself included.
         links = sparse.eye_array(len(X), format="csr")
         n_others = min(n_neighbors, len(X)) - 1
@@ -456,9 +480,9 @@ class CutObjective(MeansObjective):
             links = links + kneighbors_graph(X, n_others, include_self=False)
         links = (links + links.T) / 2
         # The cut does not depend on the unit of the weights, but their products could overflow.
-        by_weight = sparse.diags_array(model.weights / model.weights.mean())
+        by_weight = sparse.diags_array(penalty.weights / penalty.weights.mean())
         self.links = (by_weight @ links @ by_weight).tocsr()
-        self.total_weight = float(model.weights.sum())
+        self.total_weight = float(penalty.weights.sum())
         self.degrees = np.asarray(self.links.sum(axis=1)).ravel()
 
     def start(self, centers: np.ndarray) -> np.ndarray:
@@ -469,7 +493,7 @@ class CutObjective(MeansObjective):
         # A start whose labels leave a cluster empty: no row is drawn to it, none repelled.
         volumes = np.where(volumes > 0, volumes, 1.0)
         gradient = np.outer(self.degrees, inner / volumes**2) - 2 * indicator / volumes
-        return self.n_clusters + gradient * (self.total_weight / self.model.weights)[:, None]
+        return self.n_clusters + gradient * (self.total_weight / self.penalty.weights)[:, None]
 
     def update(self, labels: np.ndarray) -> np.ndarray:
         return labels

@@ -8,7 +8,7 @@ bounds as a linear system on the table of clusters x joint groups, which the eng
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -64,14 +64,6 @@ class ShareBounds:
         """Cells whose share is fixed."""
         return self.upper - self.lower <= SAME_SHARE
 
-    def in_whole_rows(self) -> Self:
-        """The same bounds with sizes that are whole numbers."""
-        return replace(
-            self,
-            least=np.ceil(self.least - ROUNDING_ERROR),
-            greatest=np.floor(self.greatest + ROUNDING_ERROR),
-        )
-
     def cell_bounds(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest rows of each cell in clusters of these sizes, margins included."""
         lowest, highest = self.lower * sizes[:, None], self.upper * sizes[:, None]
@@ -81,15 +73,20 @@ class ShareBounds:
             highest = highest - self.margin * (has_rows & (self.upper < 1.0))
         return lowest, highest
 
-    def violation(self, counts: np.ndarray) -> float:
-        """By how many rows (or how much weight) the worst cell or cluster misses its bounds."""
+    def excess(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how many rows (or how much weight) each cell and each cluster misses its bounds."""
         counts = np.asarray(counts, dtype=np.float64)
         sizes = counts.sum(axis=1)
         lowest, highest = self.cell_bounds(sizes)
         beyond = np.maximum(lowest - counts, counts - highest)
         beyond_size = np.maximum(self.least - sizes, sizes - self.greatest)
-        worst = max(float(beyond.max(initial=0.0)), float(beyond_size.max(initial=0.0)))
-        return worst if worst > ROUNDING_ERROR * max(1.0, sizes.max()) else 0.0
+        rounding = ROUNDING_ERROR * max(1.0, sizes.max())
+        cells, clusters = (np.where(x > rounding, x, 0.0) for x in (beyond, beyond_size))
+        return cells, clusters
+
+    def violation(self, counts: np.ndarray) -> float:
+        """The largest of these."""
+        return max(float(part.max(initial=0.0)) for part in self.excess(counts))
 
 
 def share_interval(shares: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairanchor.constraints._bounds import (
+    ROUNDING_ERROR,
     BoundRule,
     CellConstraints,
     ShareBounds,
@@ -267,20 +268,19 @@ def _rule_of(
 
 
 def _in_rows(bounds: ShareBounds, rows: Any, empty: bool, unit: float) -> ShareBounds:
-    """Sizes in rows instead of the user's weights."""
+    """Sizes in rows instead of the user's weights, whole numbers unless rows have weights."""
     least, greatest = bounds.least / unit, bounds.greatest / unit
-    in_rows = replace(bounds, least=least, greatest=greatest)
     if rows.is_weighted:
         if bounds.margin:
             raise ValueError(
                 f"group_errors={bounds.margin:g} counts rows, but sample_weight gives rows unequal "
                 "weights: the certificate needs rows of equal weight."
             )
-        return in_rows
-    whole = in_rows.in_whole_rows()
-    if empty:
-        return whole
-    return replace(whole, least=np.maximum(whole.least, np.minimum(1.0, whole.greatest)))
+    else:
+        least, greatest = np.ceil(least - ROUNDING_ERROR), np.floor(greatest + ROUNDING_ERROR)
+        if not empty:
+            least = np.maximum(least, np.minimum(1.0, greatest))
+    return replace(bounds, least=least, greatest=greatest)
 
 
 def _around(targets: np.ndarray, tolerance: float) -> ShareBounds:

@@ -1,8 +1,8 @@
 """What shares the groups should have in the clusters, as the user states it."""
 
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -75,27 +75,6 @@ class FairnessTargets(BaseEstimator):
         self.max_size = max_size
         self.group_errors = group_errors
 
-    @classmethod
-    def proportional(
-        cls, tolerance: Any = 0.0, *, min_size: Any = None, max_size: Any = None
-    ) -> Self:
-        """Every cluster mirrors the data up to a tolerance: 0 exactly, 1 not at all.
-
-        Parameters
-        ----------
-        tolerance : float in [0, 1], default=0.0
-            A group's share of a cluster is in ``[(1 - tolerance) pi, pi / (1 - tolerance)]``,
-            pi being its share of the data.
-        min_size, max_size : float or array-like of shape (n_clusters,), default=None
-            Number of rows (weight) of each cluster.
-
-        Returns
-        -------
-        targets : FairnessTargets
-            The object.
-        """
-        return cls(tolerance=tolerance, min_size=min_size, max_size=max_size)
-
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -105,22 +84,7 @@ class FairnessTargets(BaseEstimator):
     __hash__ = None  # type: ignore[assignment]
 
     def resolve(self, groups: Any, n_clusters: int, *, group_sizes: Any = None) -> ShareBounds:
-        """Bounds for the groups of a table.
-
-        Parameters
-        ----------
-        groups : Groups
-            The table's groups.
-        n_clusters : int
-            Number of clusters.
-        group_sizes : array-like of shape (n_groups,), default=None
-            Weight of each group, in the groups' canonical order; by default its rows.
-
-        Returns
-        -------
-        bounds : ShareBounds
-            Columns in the groups' canonical order.
-        """
+        """`ShareBounds` for the groups of a table, in their canonical order."""
         sizes = groups.sizes if group_sizes is None else np.asarray(group_sizes)
         bounds = self.bounds_for(groups.to_public(sizes), groups.public_names, n_clusters)
         lower, upper = groups.from_public(bounds.lower), groups.from_public(bounds.upper)
@@ -159,22 +123,7 @@ class FairnessTargets(BaseEstimator):
         return check_bounds([self.bounds_for(sizes, names, n_clusters)], sizes, [names])
 
     def bounds_for(self, group_sizes: Any, group_names: Any, n_clusters: int) -> ShareBounds:
-        """Bounds for groups of these sizes and names.
-
-        Parameters
-        ----------
-        group_sizes : array-like of shape (n_groups,)
-            Rows (weight) of each group.
-        group_names : array-like of shape (n_groups,)
-            Their names, in sorted order where arrays are given without names.
-        n_clusters : int
-            Number of clusters.
-
-        Returns
-        -------
-        bounds : ShareBounds
-            Columns in the order of the names.
-        """
+        """`ShareBounds` for groups of these sizes and names, in their order."""
         self._check_parameters()
         sizes, names = group_sizes, group_names
         shape = (n_clusters, len(names))
@@ -251,11 +200,11 @@ def _check_shares(given: Any, parameter: str) -> None:
         raise ValueError(
             f"{parameter} has shape {values.shape}, expected (n_groups,) or (n_clusters, n_groups)."
         )
-    allowed = np.isnan(values) if parameter != "shares" else np.zeros(values.shape, dtype=bool)
-    if not (allowed | ((values >= 0) & (values <= 1))).all():
-        wrong = values[~(allowed | ((values >= 0) & (values <= 1)))][0]
+    wrong = values[~((values >= 0) & (values <= 1))]
+    wrong = wrong if parameter == "shares" else wrong[~np.isnan(wrong)]
+    if len(wrong):
         raise ValueError(
-            f"{parameter} holds {wrong:g}: expected shares of a cluster, between 0 and 1."
+            f"{parameter} holds {wrong[0]:g}: expected shares of a cluster, between 0 and 1."
         )
 
 
@@ -350,8 +299,8 @@ def _sizes(given: Any, parameter: str, n_clusters: int, default: float) -> np.nd
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    if a is None or b is None or isinstance(a, Real) or isinstance(b, Real):
-        return a is b or (a is not None and b is not None and np.ndim(b) == np.ndim(a) and a == b)
+    if a is None or b is None:
+        return a is b
     names_a, values_a = named_columns(a)
     names_b, values_b = named_columns(b)
     same_shape = values_a.shape == values_b.shape

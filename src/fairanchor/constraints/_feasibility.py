@@ -11,8 +11,6 @@ from fairanchor.constraints._bounds import CellConstraints, ShareBounds
 
 # Rows, as part of all, by which bounds may be missed before they are called contradictory.
 LEAST_SLACK = 1e-7
-# Sums of shares this close to one, and of sizes to all rows, are equal.
-SUM_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -58,31 +56,22 @@ class FeasibilityReport:
 def check_bounds(
     bounds: list[ShareBounds],
     group_sizes: Any,
-    names: Any = None,
+    names: list,
     joint: np.ndarray | None = None,
     columns: Any = None,
 ) -> FeasibilityReport:
-    """`FeasibilityReport` of bounds for groups of these sizes.
+    """`FeasibilityReport` of the bounds of each attribute, whose groups have these names.
 
-    Parameters
-    ----------
-    bounds : list of ShareBounds
-        One per attribute.
-    group_sizes : ndarray of shape (n_joint,)
-        Weight of each joint group.
-    names : list of list, default=None
-        Names of each attribute's groups; by default their codes.
-    joint : ndarray of shape (n_joint, n_attributes), default=None
-        Codes of the joint groups; by default one attribute, whose groups they are.
-    columns : list, default=None
-        What the attributes are called; by default their numbers.
+    ``group_sizes`` are weights of the joint groups, ``joint`` is as in `BoundRule`; ``columns``
+    are the names of several attributes.
     """
     group_sizes = np.asarray(group_sizes, dtype=np.float64)
+    n_rows = group_sizes.sum()
     constraints = CellConstraints.of_bounds(bounds, joint)
     table, beyond = _least_slack(constraints, group_sizes)
     slack = np.abs(beyond)
-    threshold = LEAST_SLACK * max(1.0, group_sizes.sum())
-    rows = f"{_number(group_sizes.sum())} rows in {len(table)} clusters"
+    threshold = LEAST_SLACK * max(1.0, n_rows)
+    rows = f"{_number(n_rows)} rows in {len(table)} clusters"
     if slack.max(initial=0.0) <= threshold:
         return FeasibilityReport(True, f"The bounds can be met: {rows}.", table)
     worst = int(np.argmax(slack))
@@ -97,17 +86,17 @@ def check_bounds(
         size = (bounds[0].greatest if is_upper else bounds[0].least)[l]
         what = f"cluster {l} misses its {bound}={_number(size)}"
     else:
-        bound, group = ("upper" if is_upper else "lower"), r if names is None else names[a][r]
+        bound, group = ("upper" if is_upper else "lower"), names[a][r]
         codes = np.arange(len(group_sizes)) if joint is None else joint[:, a]
-        of = _of_attribute(a, bounds, columns)
-        share, own = getattr(bounds[a], bound)[l, r], float(group_sizes[codes == r].sum())
+        of = "" if joint is None else f" of attribute {columns[a]!r}"
+        size = float(group_sizes[codes == r].sum())
         what = (
-            f"group {group!r}{of}, with {_number(own)} rows or "
-            f"{own / group_sizes.sum():.4g} of all, misses its "
-            f"{bound} share {share:.4g} of cluster {l}"
+            f"group {group!r}{of}, with {_number(size)} rows or {size / n_rows:.4g} of all, misses "
+            f"its {bound} share {getattr(bounds[a], bound)[l, r]:.4g} of cluster {l}"
         )
-    reasons = _plain_reasons(bounds, float(group_sizes.sum()), columns)
-    message = reasons + (
+        if bounds[a].margin:
+            what += f" and group_errors={bounds[a].margin:g}"
+    message = (
         f"No assignment of {rows} meets the bounds. In the one that misses them least, {what} by "
         f"{_number(slack[worst])} rows{in_all}. Loosen this bound, or others of the same group or "
         "cluster."
@@ -116,53 +105,6 @@ def check_bounds(
         False, message, table, None if a < 0 else a, l, group, bound,
         round(float(slack[worst]), 9), round(total, 9),
     )  # fmt: skip
-
-
-def _of_attribute(a: int, bounds: Any, columns: Any) -> str:
-    return "" if len(bounds) == 1 else f" of attribute {a if columns is None else columns[a]!r}"
-
-
-def _plain_reasons(bounds: Any, total: float, columns: Any) -> str:
-    """Sentences on sums that cannot be right, if there are some.
-
-    Shares of a cluster that cannot sum to one, or sizes that cannot sum to all rows, are what
-    the user got wrong; the cell at which an assignment fails is only where that shows.
-    """
-    least = np.max([own.least for own in bounds], axis=0).sum()
-    greatest = np.min([own.greatest for own in bounds], axis=0).sum()
-    reasons = [
-        f"{name} of all clusters sums to {_number(size)}, {relation} than {_number(total)} rows."
-        for is_wrong, name, size, relation in (
-            (least > total * (1.0 + SUM_ERROR), "min_size", least, "more"),
-            (greatest < total * (1.0 - SUM_ERROR), "max_size", greatest, "less"),
-        )
-        if is_wrong
-    ]
-    for a, own in enumerate(bounds):
-        if own.margin:
-            reasons.append(
-                f"group_errors={own.margin:g} keeps every cell{_of_attribute(a, bounds, columns)} "
-                f"{_number(own.margin)} rows inside its bounds."
-            )
-        reasons += _reasons_of_shares(own, _of_attribute(a, bounds, columns))
-    return "".join(f"{reason} " for reason in reasons)
-
-
-def _reasons_of_shares(bounds: Any, of: Any) -> list[str]:
-    lowest, highest = bounds.lower.sum(axis=1), bounds.upper.sum(axis=1)
-    reasons = []
-    for wrong, sums, name, relation in (
-        (lowest > 1.0 + SUM_ERROR, lowest, "lower", "more"),
-        (highest < 1.0 - SUM_ERROR, highest, "upper", "less"),
-    ):
-        if wrong.any():
-            l = int(np.argmax(wrong))
-            where = "every cluster" if wrong.all() and np.ptp(sums) < SUM_ERROR else f"cluster {l}"
-            reasons.append(
-                f"The {name} shares{of} in {where} sum to {sums[l]:.6g}, {relation} than 1: no "
-                "row can be there."
-            )
-    return reasons
 
 
 def _number(value: Any) -> str:

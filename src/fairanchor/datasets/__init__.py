@@ -1,9 +1,8 @@
 """Data to try fair clustering on: generators, and public tables from disk or downloaded.
 
-Every function returns a scikit-learn ``Bunch`` with ``data`` (float64, as published:
-not standardised; from ``fetch_*`` a DataFrame), ``target``, ``sensitive_features``,
-``feature_names``, ``n_clusters`` and ``DESCR``. The sensitive column is never among the
-features.
+Every function returns a scikit-learn ``Bunch`` with ``data`` (float64, as published: not
+standardised), ``target``, ``sensitive_features``, ``feature_names``, ``n_clusters`` and ``DESCR``.
+The sensitive column is never among the features.
 """
 
 from fairanchor.datasets._generators import make_census, make_fair_blobs, make_zafar

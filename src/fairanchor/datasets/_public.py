@@ -32,45 +32,11 @@ from fairanchor.datasets._sources import (
     Source,
 )
 
-_LOAD = """Load {title} from a Parquet file: {shape}.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The Parquet file, or a directory that holds it as ``{source.name}.parquet``.
-    features : sequence of str, default=None
-        Numeric columns to cluster by; the default ones are in ``DESCR``.
-    sensitive : str or sequence of str, default=None
-        Sensitive column or columns, by default ``{source.sensitive}``. They are never features.
-
-    Returns
+RETURNS = """Returns
     -------
     table : :class:`~sklearn.utils.Bunch`
         With ``data`` (float64, not standardised), ``target`` (``{source.target}``),
-        ``sensitive_features``, ``feature_names``, ``n_clusters`` and ``DESCR``, which has origin
-        and licence, and states which rows are left out.
-    """
-
-_FETCH = """Fetch {title}: {shape}.
-
-    Parameters
-    ----------
-    data_home : str or path-like, default=None
-        Directory under which downloads are kept, by default scikit-learn's; a local copy in it
-        ({files}) is used instead of a download. Or the path of such a file.
-    download_if_missing : bool, default=True
-        Whether to download a table that is not there; otherwise an error is raised.
-    return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=True
-        Whether ``data`` is a pandas DataFrame and ``target`` and ``sensitive_features`` are
-        Series, rather than arrays.
-
-    Returns
-    -------
-    table : :class:`~sklearn.utils.Bunch`
-        With ``data`` (not standardised), ``target`` (``{source.target}``),
-        ``sensitive_features`` (``{source.sensitive}``), ``frame``, ``feature_names``,
+        ``sensitive_features`` (by default ``{source.sensitive}``), ``feature_names``,
         ``n_clusters`` and ``DESCR``, which has origin and licence, and states which rows are left
         out.
 
@@ -78,17 +44,34 @@ _FETCH = """Fetch {title}: {shape}.
     -----
     The {checked} of every copy are checked.
     """
+_LOAD = """Load {title} from a Parquet file: {shape}.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The Parquet file, or a directory that holds it as ``{source.name}.parquet``.
+    sensitive : str or sequence of str, default=None
+        Sensitive column or columns, by default ``{source.sensitive}``. They are never features.
+
+    {returns}"""
+
+_FETCH = """Fetch {title}: {shape}.
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        Directory under which downloads are kept, by default scikit-learn's; a local copy in it
+        ({files}) is used instead of a download.
+    download_if_missing : bool, default=True
+        Whether to download a table that is not there; otherwise an error is raised.
+
+    {returns}"""
 
 
 def _loader(source: Source) -> Callable[..., Bunch]:
     """The public function that loads a table from a local copy."""
 
-    def load(
-        path: PathName,
-        *,
-        features: Sequence[str] | None = None,
-        sensitive: str | Sequence[str] | None = None,
-    ) -> Bunch:
+    def load(path: PathName, *, sensitive: str | Sequence[str] | None = None) -> Bunch:
         file = Path(path)
         file = file / f"{source.name}.parquet" if file.is_dir() else file
         if not file.exists():
@@ -96,32 +79,17 @@ def _loader(source: Source) -> Callable[..., Bunch]:
                 f"There is no file {file}: path should be the Parquet file of {source.name}, or a "
                 f"directory that holds it as {source.name}.parquet."
             )
-        return make_bunch(source, _read_parquet(file), str(file), features, sensitive)
+        return make_bunch(source, _read_parquet(file), str(file), sensitive)
 
     return _published(load, "load", source, _LOAD)
 
 
-def _fetcher(source: Source) -> Callable[..., Any]:
+def _fetcher(source: Source) -> Callable[..., Bunch]:
     """The public function that downloads a table once."""
 
-    def fetch(
-        *,
-        data_home: PathName | None = None,
-        download_if_missing: bool = True,
-        return_X_y: bool = False,
-        as_frame: bool = True,
-    ) -> Any:
-        pandas = _import_pandas() if as_frame else None  # before a long download, not after it
+    def fetch(*, data_home: PathName | None = None, download_if_missing: bool = True) -> Bunch:
         home = Path(get_data_home() if data_home is None else data_home)
-        bunch = _local_copy(source, home) or _download(source, home, download_if_missing)
-        if pandas is not None:
-            bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
-            bunch.target = pandas.Series(bunch.target, name=source.target)
-            groups = bunch.sensitive_features
-            bunch.sensitive_features = pandas.Series(groups, name=source.sensitive)
-            parts = [bunch.data, bunch.sensitive_features, bunch.target]
-            bunch.frame = pandas.concat(parts, axis=1)
-        return (bunch.data, bunch.target) if return_X_y else bunch
+        return _local_copy(source, home) or _download(source, home, download_if_missing)
 
     return _published(fetch, "fetch", source, _FETCH)
 
@@ -131,13 +99,14 @@ def _published(function: Any, verb: str, source: Source, template: str) -> Any:
     n_groups = "2" if source.group_sizes is None else len(source.group_sizes)
     function.__name__ = function.__qualname__ = f"{verb}_{source.name}"
     function.__module__ = __name__
+    checked = "columns and rows" if source.group_sizes is None else "columns, rows and groups"
     function.__doc__ = template.format(
+        returns=RETURNS.format(source=source, checked=checked),
         source=source,
         title=source.description.partition("\n")[0],
         shape=f"{source.n_rows:,} rows, {len(source.features)} features, {n_groups} groups, "
         f"{source.n_clusters} clusters",
         files=_expected(source),
-        checked="columns and rows" if source.group_sizes is None else "columns, rows and groups",
     )
     return function
 
@@ -148,10 +117,10 @@ def _expected(source: Source) -> str:
 
 def _local_copy(source: Source, home: Path) -> Bunch | None:
     """The table from a Parquet file or the publisher's files, if there are any."""
-    file = home if home.is_file() else home / f"{source.name}.parquet"
-    if file.suffix == ".parquet" and file.is_file():
+    file = home / f"{source.name}.parquet"
+    if file.is_file():
         return make_bunch(source, _read_parquet(file), str(file))
-    paths = [home] if home.is_file() else [home / name for name in source.members]
+    paths = [home / name for name in source.members]
     if not all(path.is_file() for path in paths):
         return None
     return _bunch_of_files(source, [path.read_bytes() for path in paths], str(paths[0]))
@@ -201,8 +170,6 @@ def _bunch_of_files(source: Source, contents: list[bytes], origin: str) -> Bunch
             f"{origin} has SHA-256 {sha256}, expected {source.sha256}: this is not {source.name} "
             "as published, or a part of it."
         )
-    if source.read is None:
-        raise ValueError(f"{origin} is not a Parquet file.")
     try:
         table = source.read(contents)
     except pa.ArrowInvalid as error:
@@ -217,11 +184,13 @@ def _read_parquet(file: Path) -> pa.Table:
         raise ValueError(f"{file} could not be read: {error}.") from error
 
 
-def make_bunch(
-    source: Source, table: pa.Table, origin: str, features: Any = None, sensitive: Any = None
-) -> Bunch:
+def make_bunch(source: Source, table: pa.Table, origin: str, sensitive: Any = None) -> Bunch:
     """Filter, check and split a table; ``origin`` names it in errors."""
-    features, sensitive = _chosen_columns(source, features, sensitive)
+    sensitive = source.sensitive if sensitive is None else sensitive
+    sensitive = [sensitive] if isinstance(sensitive, str) else list(sensitive)
+    if not sensitive:
+        raise ValueError("sensitive is empty: name at least one column.")
+    features = [name for name in source.features if name not in sensitive]
     needed = {*features, *sensitive, source.target, source.sensitive}
     if missing := sorted(needed - set(table.column_names)):
         raise ValueError(f"{origin} has no column {missing}, it has {table.column_names}.")
@@ -248,23 +217,6 @@ def make_bunch(
     )
 
 
-def _chosen_columns(source: Source, features: Any, sensitive: Any) -> tuple[list[str], list[str]]:
-    sensitive = source.sensitive if sensitive is None else sensitive
-    sensitive = [sensitive] if isinstance(sensitive, str) else list(sensitive)
-    if not sensitive:
-        raise ValueError("sensitive is empty: name at least one column.")
-    if features is None:
-        return [name for name in source.features if name not in sensitive], sensitive
-    features = [features] if isinstance(features, str) else list(features)
-    withheld = set(features) & {*sensitive, source.target}
-    if withheld or not features:
-        raise ValueError(
-            f"features={features} should name at least one column, and neither the sensitive "
-            f"nor the target column, got {sorted(withheld)}: clusters would follow them."
-        )
-    return features, sensitive
-
-
 def _numeric(source: Source, name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iufb" or not np.isfinite(values).all():
         raise ValueError(f"The column {name!r} of {source.name} has text or missing values.")
@@ -276,17 +228,6 @@ def _integers(values: np.ndarray) -> np.ndarray:
     is_code = values.dtype.kind in "iu"
     is_code |= values.dtype.kind == "f" and np.array_equal(values, np.rint(values))
     return values.astype(np.int64) if is_code else values
-
-
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas, which is not installed: pip install pandas, or pass "
-            "as_frame=False."
-        ) from error
-    return pandas
 
 
 load_law_school = _loader(LAW_SCHOOL)

@@ -14,15 +14,19 @@ from pyarrow import csv
 _UCI = "https://archive.ics.uci.edu/static/public"
 
 
+def _read_csv(contents: list[bytes]) -> pa.Table:
+    return csv.read_csv(pa.BufferReader(contents[0]))
+
+
 @dataclass(frozen=True)
 class Source:
     """A public table.
 
-    ``features`` and ``sensitive`` are defaults that a user may replace. Rows are counted after the
-    filter ``keep``, in all (``n_rows``) and by group (``group_sizes``; None if not published).
-    ``members`` maps the table's files to their path inside the download at ``url``: names of nested
-    archives, then of the file; an empty path means that the download is the file. ``read`` makes a
-    table of their bytes. ``sha256`` is the checksum of the (single) file, where it is known.
+    ``sensitive`` is a default that a user may replace. Rows are counted after the filter ``keep``,
+    in all (``n_rows``) and by group (``group_sizes``; None if not published). ``members`` maps the
+    table's files to their path inside the download at ``url``: names of nested archives, then of
+    the file; an empty path means that the download is the file. ``read`` makes a table of their
+    bytes. ``sha256`` is the checksum of the (single) file, where it is known.
     """
 
     name: str
@@ -36,12 +40,8 @@ class Source:
     keep: Callable[[pa.Table], Any] | None = None
     url: str | None = None
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    read: Callable[[list[bytes]], pa.Table] | None = None
+    read: Callable[[list[bytes]], pa.Table] = _read_csv
     sha256: str | None = None
-
-
-def _read_csv(contents: list[bytes]) -> pa.Table:
-    return csv.read_csv(pa.BufferReader(contents[0]))
 
 
 def _read_law_school(contents: list[bytes]) -> pa.Table:
@@ -205,7 +205,6 @@ CENSUS_1990 = Source(
     n_rows=2_458_285,
     url=f"{_UCI}/116/us+census+data+1990.zip",
     members={"USCensus1990.data.txt": ("USCensus1990.data.txt",)},
-    read=_read_csv,
     sha256="38e99f50855ddc03167b715b36519ef40b77295ae4e85dfef0c6429ac79ed799",
     description="""US Census Data (1990)
 

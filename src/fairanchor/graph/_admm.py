@@ -10,16 +10,16 @@ matrix as large as Z. But after every iteration that matrix is constant on each
 so one matrix and two small tables carry the whole iteration, to the same digits.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from fairanchor._kernels import _frank_wolfe as kernels
-from fairanchor._utils._shared_state import users_stacklevel
+from fairanchor._utils._shared_state import (
+    warn_unconverged,
+)
 from fairanchor.graph._problem import AnchorGraphProblem, GraphResult
 from fairanchor.rows import MemoryRows
 
@@ -139,7 +139,7 @@ class ADMMSolver:
                 weights, products, block.group_codes, twice_Q, state.rho, shift, prices,
                 self.n_inner, self.gap_tol, self.curvature_tol, by_anchor, mass,
             )  # fmt: skip
-            value = kernels.objective(weights, products, twice_Q)
+            value = (weights * (weights @ problem.Q - 2.0 * products)).sum()
             value += ((block.X - problem.center) ** 2).sum()
             return mass, np.array([squared, value, (weights**2).sum()])
 
@@ -194,10 +194,8 @@ class _State:
 def warn_not_converged(result: GraphResult) -> None:
     """Warn of a graph that did not converge, with its distance from the targets in samples."""
     if not result.converged:
-        warnings.warn(
+        warn_unconverged(
             f"The anchor graph did not converge in {result.n_iter} sweeps: a cell's soft mass is "
             f"{result.mass_error:.4g} samples away from its target. Increase max_iter, or use "
-            "solver='newton' with a feasible target.",
-            ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            "solver='newton' with a feasible target."
         )

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 
 from fairanchor._kernels import _nearest as kernels
 from fairanchor._utils._cached import cached_property
+from fairanchor._utils._sklearn_compat import Interval
 from fairanchor.rows import MemoryRows
 from fairanchor.rows._nearest import NearestAnchors
 
@@ -43,14 +44,10 @@ class LocalGraph(BaseEstimator):
         are; the labels do not depend on it.
     """
 
+    _parameter_constraints: dict = {"n_neighbors": [Interval(Integral, 1, None, closed="left")]}
+
     def __init__(self, n_neighbors: int = 5) -> None:
         self.n_neighbors = n_neighbors
-
-    def _check(self) -> None:
-        if not isinstance(self.n_neighbors, Integral) or self.n_neighbors < 1:
-            raise ValueError(
-                f"LocalGraph(n_neighbors={self.n_neighbors!r}) should be a whole number >= 1."
-            )
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from fairanchor._utils._shared_state import users_stacklevel
 # Bounds of alpha relative to the anchors' mean squared norm: below, the dual is so steep that
 # double precision cannot place its multipliers; above, all rows would be rounded to one and
 # the same combination of anchors.
-SMALLEST_ALPHA = 1e-10
+SMALLEST_ALPHA = 1e-7
 LARGEST_ALPHA = 1e9
-ALPHA_OF_EQUAL_ANCHORS = (1e-60, 1e60)
 # Of the row solver.
 TOLERANCE = 1e-13
 # Entries of a history that are in squared units of the features, and those that are sums over rows.
@@ -28,28 +27,11 @@ class AnchorGraphProblem:
         minimise  sum_i w_i (||x_i - H'z_i||^2 + alpha ||z_i||^2)   over z_i in the simplex
         subject to  sum of w_i z_ij over rows i of group r and anchors j of cluster l = t[l, r]
 
-    Parameters
-    ----------
-    anchors : ndarray of shape (n_anchors, n_features)
-        H.
-    anchor_labels : ndarray of shape (n_anchors,)
-        Cluster of each anchor.
-    n_clusters : int
-    alpha : float or None
-        Ridge weight, in squared units of the features; None is the mean squared norm of the
-        anchors, measured from their mean.
-    announce : bool, default=True
-        Whether to warn if another alpha is used.
-
-    Attributes
-    ----------
-    center : ndarray of shape (n_features,)
-        Mean of the anchors. Since the weights of a row sum to one, the problem does not
-        change when all is measured from there, and the products do not cancel.
-    H : ndarray of shape (n_anchors, n_features)
-        Anchors relative to ``center``.
-    Q : ndarray of shape (n_anchors, n_anchors)
-        ``HH' + alpha I``.
+    ``alpha`` is the ridge weight, in squared units of the features; None is the mean squared norm
+    of the anchors H, measured from their mean, the ``center``. Since the weights of a row sum to
+    one, the problem does not change when all is measured from there, and the products do not
+    cancel. ``Q`` is ``HH' + alpha I``. A warning tells if another alpha has to be used, unless
+    ``announce`` is false.
     """
 
     def __init__(
@@ -69,9 +51,11 @@ class AnchorGraphProblem:
         self.H = anchors - self.center
         gram = self.H @ self.H.T
         mean_square = np.trace(gram) / self.n_anchors
-        if alpha is None:
-            alpha = mean_square if mean_square > 0 else 1.0
-        self.alpha = _effective_alpha(alpha, mean_square, announce)
+        if mean_square == 0.0:  # the solution does not depend on it
+            alpha, mean_square = 1.0, 1.0
+        self.alpha = (
+            mean_square if alpha is None else _effective_alpha(alpha, mean_square, announce)
+        )
         self.Q = gram + self.alpha * np.eye(self.n_anchors)
 
     @property
@@ -84,10 +68,6 @@ class AnchorGraphProblem:
 
 
 def _effective_alpha(alpha: float, mean_square: float, announce: bool) -> float:
-    if mean_square == 0.0:
-        # The solution does not depend on it, but squares of the multipliers must not overflow.
-        smallest, largest = ALPHA_OF_EQUAL_ANCHORS
-        return alpha if smallest < alpha < largest else 1.0
     effective = min(max(alpha, SMALLEST_ALPHA * mean_square), LARGEST_ALPHA * mean_square)
     if announce and effective != alpha:
         warnings.warn(
@@ -173,26 +153,12 @@ def require_solved(counts: np.ndarray, n_rows: int, problem: AnchorGraphProblem)
 class GraphResult:
     """Solution of an `AnchorGraphProblem`.
 
-    Attributes
-    ----------
-    multipliers : ndarray of shape (n_clusters, n_groups)
-        Prices of the cells: with them every row solves its program on its own.
-    soft_labels : ndarray of shape (n_rows, n_clusters), or None
-        Weight of each row on the anchors of each cluster; None where they were not kept.
-    mass : ndarray of shape (n_clusters, n_groups)
-        The soft labels' sums, to be compared with the targets.
-    mass_error : float
-        Largest ``|mass - targets|``, in samples.
-    objective : float
-        Value of the problem's objective.
-    duality_gap : float
-        Primal minus dual value, ``<multipliers, targets - mass>``; negative is possible as
-        long as the mass is not exact.
-    converged : bool
-    n_iter : int
-        Sweeps over the rows.
-    history : list of dict
-        One record per iteration.
+    With the ``multipliers`` (clusters × groups) as prices of the cells every row solves its program
+    on its own. ``soft_labels`` are the weights of the rows on the anchors of each cluster, None
+    where they were not kept; ``mass`` has their sums, to be compared with the targets, and
+    ``mass_error`` the largest difference, in samples. The ``duality_gap``, ``<multipliers, targets
+    - mass>``, can be negative as long as the mass is not exact. ``n_iter`` counts sweeps over the
+    rows; ``history`` has one record per iteration.
     """
 
     multipliers: np.ndarray

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator
 
+from fairanchor._utils._sklearn_compat import Interval, StrOptions
 from fairanchor.constraints._bounds import BoundRule
 from fairanchor.graph._admm import ADMMSolver
 from fairanchor.graph._newton import NewtonSolver
@@ -50,6 +51,13 @@ class ReconstructionGraph(BaseEstimator):
         Largest number of sweeps of the solver over the rows.
     """
 
+    _parameter_constraints: dict = {
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"newton", "admm"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -61,21 +69,6 @@ class ReconstructionGraph(BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-
-    def _check(self) -> None:
-        expected = {
-            "alpha": (self.alpha == "auto" or _is_positive(self.alpha), "'auto' or a number > 0"),
-            "solver": (self.solver in SOLVERS, f"one of {sorted(SOLVERS)}"),
-            "tol": (_is_positive(self.tol), "a number > 0"),
-            "max_iter": (
-                isinstance(self.max_iter, Integral) and self.max_iter >= 1, "a whole number >= 1",
-            ),
-        }  # fmt: skip
-        for name, (is_valid, text) in expected.items():
-            if not is_valid:
-                raise ValueError(
-                    f"ReconstructionGraph({name}={getattr(self, name)!r}) should be {text}."
-                )
 
     def problem(
         self, anchors: np.ndarray, anchor_labels: np.ndarray, n_clusters: int, length: float = 1.0
@@ -89,20 +82,11 @@ class ReconstructionGraph(BaseEstimator):
         return SOLVERS[self.solver](max_iter=self.max_iter, tol=self.tol)
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < np.inf
-
-
 @dataclass(frozen=True)
 class SoftLabels:
     """Weight of rows on the anchors of each cluster: costs are minus these.
 
-    Attributes
-    ----------
-    problem : AnchorGraphProblem
-    multipliers : ndarray of shape (n_clusters, n_groups)
-    allowed_cells : ndarray of shape (n_clusters, n_groups), bool
-        False where a group's target is zero: none of its rows uses these anchors.
+    A cell that is not allowed has a target of zero: no row of its group uses these anchors.
     """
 
     problem: AnchorGraphProblem
@@ -160,31 +144,29 @@ def nearest_targets(rule: BoundRule, problem: AnchorGraphProblem, rows: MemoryRo
     constraints = rule.cells
     if len(constraints.right) == 0 or constraints.excess(mass) <= 1e-9 * rows.total:
         return mass
-    n_clusters, n_groups = mass.shape
-    n_cells = mass.size
-    identity = sparse.eye_array(n_cells)
-    nothing = sparse.csr_array((len(constraints.right), n_cells))
-    bounds = sparse.hstack([constraints.matrix, nothing], format="csr")
+    n_clusters, n_groups = shape
     of_groups = sparse.kron(np.ones((1, n_clusters)), sparse.eye_array(n_groups))
-    whole = sparse.hstack([of_groups, sparse.csr_array((n_groups, n_cells))])
-    equal, flat = constraints.is_equal, mass.ravel()
-    # Variables: the cells, and their distances from the mass.
+    equal, left = constraints.is_equal, constraints.left(mass)
+
+    def changes(matrix: Any) -> Any:
+        """Coefficients of what is added to the cells, and of what is taken."""
+        return sparse.hstack([matrix, -matrix], format="csr")
+
+    bounds = changes(constraints.matrix)
     solution = linprog(
-        np.repeat([0.0, 1.0], n_cells),
-        A_ub=sparse.vstack(
-            [
-                sparse.hstack([identity, -identity]),
-                sparse.hstack([-identity, -identity]),
-                bounds[~equal],
-            ]
+        np.ones(2 * mass.size),
+        A_ub=bounds[~equal],
+        b_ub=left[~equal],
+        A_eq=sparse.vstack([changes(of_groups), bounds[equal]]),
+        b_eq=np.concatenate([np.zeros(n_groups), left[equal]]),
+        bounds=np.column_stack(
+            [np.zeros(2 * mass.size), np.append(np.full(mass.size, np.inf), mass.ravel())]
         ),
-        b_ub=np.concatenate([flat, -flat, constraints.right[~equal]]),
-        A_eq=sparse.vstack([whole, bounds[equal]]),
-        b_eq=np.concatenate([rows.group_sizes, constraints.right[equal]]),
         method="highs",
     )
     if solution.status != 0:
         raise RuntimeError(f"HiGHS found no targets within the bounds: {solution.message}")
-    table = np.maximum(solution.x[:n_cells].reshape(mass.shape), 0.0)
+    added, taken = solution.x.reshape(2, *shape)
+    table = np.maximum(mass + added - taken, 0.0)
     totals = table.sum(axis=0)
     return table * np.divide(rows.group_sizes, totals, out=np.ones(n_groups), where=totals > 0)

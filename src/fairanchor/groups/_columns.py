@@ -25,6 +25,11 @@ class SeparateColumns:
 
 def columns_of(table: Any) -> list[tuple[Any, np.ndarray]]:
     """Pairs (name, one-dimensional array of values), one per sensitive column."""
+    return [(name, values_of(column)) for name, column in raw_columns_of(table)]
+
+
+def raw_columns_of(table: Any) -> list[tuple[Any, Any]]:
+    """`columns_of`, but columns of pyarrow stay as they are."""
     if isinstance(table, (str, dict)):
         raise TypeError(
             f"sensitive_features is a {type(table).__name__}, expected the group of each row as an "
@@ -35,9 +40,14 @@ def columns_of(table: Any) -> list[tuple[Any, np.ndarray]]:
             f"sensitive_features is a {type(table).__name__}, which has no rows yet: "
             "call .collect() first."
         )
+    kind = type(table).__name__
+    if hasattr(table, "to_arrow"):  # polars
+        table = table.to_arrow()
+    if is_arrow(table):
+        return [(None, table)]
     names: Any = _names_of(table)
     if names is None and not isinstance(table, SeparateColumns):
-        values = _values(table)
+        values = values_of(table)
         if values.ndim == 1:
             return [(getattr(table, "name", None), values)]
         if values.ndim == 2 and values.shape[1] > 0:
@@ -51,16 +61,14 @@ def columns_of(table: Any) -> list[tuple[Any, np.ndarray]]:
         names = range(len(columns)) if names is None else names
     elif hasattr(table, "itercolumns"):  # pyarrow
         columns = list(table.itercolumns())
-    elif hasattr(table, "iloc"):  # pandas, where names may repeat
+    else:  # pandas, where names may repeat
         columns = [column for _, column in table.items()]
-    else:  # polars
-        columns = [table[name] for name in names]
     if not columns:
         raise ValueError(
-            f"sensitive_features is a {type(table).__name__} without columns: "
-            "every row needs exactly one group."
+            f"sensitive_features is a {kind} without columns: every row needs exactly one group."
         )
-    return list(zip(names, map(_values, columns), strict=True))
+    columns = [column if is_arrow(column) else values_of(column) for column in columns]
+    return list(zip(names, columns, strict=True))
 
 
 def _is_lazy(table: Any) -> bool:
@@ -77,23 +85,63 @@ def _names_of(table: Any) -> list | None:
     return None if names is None else list(names)
 
 
-def _values(column: Any) -> np.ndarray:
+def is_arrow(column: Any) -> bool:
+    """Whether this is an array of pyarrow, in chunks or not."""
+    return hasattr(column, "null_count") and hasattr(column, "dictionary_encode")
+
+
+def values_of(column: Any) -> np.ndarray:
+    """A column of any library as an array."""
     if isinstance(column, np.ma.MaskedArray):
         values = column.data.astype(object)
         values[np.ma.getmaskarray(column)] = None
         return values
     if isinstance(column, np.ndarray):
         return np.atleast_1d(column)
+    if is_arrow(column):
+        return _values_of_arrow(column)
     if hasattr(column, "to_numpy"):
-        # pyarrow raises an error for text and booleans unless a copy is allowed.
-        is_arrow = hasattr(column, "null_count") and hasattr(column, "to_pylist")
-        if is_arrow and hasattr(column.type, "value_type") and hasattr(column.type, "index_type"):
-            # Of a dictionary in chunks it would make another value of a null.
-            column = column.cast(column.type.value_type)
-        return np.asarray(column.to_numpy(**({"zero_copy_only": False} if is_arrow else {})))
+        is_integer = getattr(getattr(column, "dtype", None), "kind", "") in ("i", "u")
+        if is_integer and hasattr(column, "isna") and column.isna().any():  # not as floats
+            return np.asarray(column.to_numpy(dtype=object))
+        return np.asarray(column.to_numpy())
     values = np.atleast_1d(np.asarray(column))
     # NumPy makes text of everything in a list that holds some text, NaN included.
     return np.atleast_1d(np.asarray(column, dtype=object)) if values.dtype.kind in "US" else values
+
+
+def _values_of_arrow(column: Any) -> np.ndarray:
+    import pyarrow.types as types
+
+    if types.is_dictionary(column.type):
+        # Of a dictionary in chunks pyarrow would make another value of a null.
+        column = column.cast(column.type.value_type)
+    if types.is_integer(column.type) and column.null_count:  # not as floats
+        return np.array(column.to_pylist(), dtype=object)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def dictionary_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values of a column of pyarrow, and the place of each row's value among them."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if not types.is_dictionary(column.type):
+        try:
+            column = column.dictionary_encode()
+        except pa.ArrowNotImplementedError:  # of lists and the like
+            return values_of(column), np.arange(len(column))
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # older versions of pyarrow
+        column = column.chunk(0)
+    n_values = len(column.dictionary)
+    indices = column.indices.cast(pa.int64()).fill_null(n_values).to_numpy()
+    counts = np.bincount(indices, minlength=n_values + 1)
+    present = np.flatnonzero(counts)
+    places = np.cumsum(counts > 0) - 1
+    values = pa.concat_arrays([column.dictionary, pa.nulls(1, column.dictionary.type)])
+    return values_of(values)[present], places[indices]
 
 
 def text_names(table: Any) -> list[str] | None:

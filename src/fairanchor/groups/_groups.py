@@ -16,7 +16,13 @@ from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
-from fairanchor.groups._columns import attribute_names, columns_of
+from fairanchor.groups._columns import (
+    attribute_names,
+    columns_of,
+    dictionary_of,
+    is_arrow,
+    raw_columns_of,
+)
 
 # Range of integers that are encoded by a table of values, without sorting the rows.
 NARROW = 2**16
@@ -60,6 +66,12 @@ class Groups:
     def to_public(self, table: np.ndarray) -> np.ndarray:
         """Reorder the last axis from canonical codes to the order of ``public_names``."""
         return np.ascontiguousarray(table[..., self.public_order])
+
+    def take(self, rows: np.ndarray) -> "Groups":
+        """Groups of some of the rows."""
+        codes = np.argsort(self.public_order)[self.codes[rows]]
+        present, codes = np.unique(codes, return_inverse=True)
+        return _canonical(codes, self.public_names[present].tolist())
 
     def from_public(self, table: np.ndarray) -> np.ndarray:
         """Reorder the last axis from the order of ``public_names`` to canonical codes."""
@@ -117,14 +129,10 @@ class Attributes:
     def codes_of(self, name: Any) -> list[int] | None:
         """Group in each attribute of a combination, seen or not; None if one is unknown."""
         values = name if isinstance(name, tuple) and len(self.names) > 1 else (name,)
-        if len(values) != len(self.names):
+        known = [names.tolist() for names in self.names]
+        if len(values) != len(known) or any(v not in k for v, k in zip(values, known, strict=True)):
             return None
-        codes = []
-        for value, names in zip(values, map(np.ndarray.tolist, self.names), strict=True):
-            if value not in names:
-                return None
-            codes.append(names.index(value))
-        return codes
+        return [names.index(value) for value, names in zip(values, known, strict=True)]
 
 
 def check_groups(
@@ -147,7 +155,7 @@ def check_attributes(sensitive_features: Any, n_rows: int) -> list[Groups]:
     """Encode every sensitive column by itself, where `check_groups` takes their intersection."""
     if sensitive_features is None:
         return [check_groups(None, n_rows)]
-    columns = columns_of(sensitive_features)
+    columns = raw_columns_of(sensitive_features)
     return [_canonical(*_encode_column(values, name, None, n_rows)) for name, values in columns]
 
 
@@ -158,18 +166,18 @@ def encode_names(
 
     ``names[code]`` is the group's name, a tuple when there are several columns.
     """
-    columns = columns_of(sensitive_features)
+    columns = raw_columns_of(sensitive_features)
     encoded = [_encode_column(values, name, missing, n_rows) for name, values in columns]
+    codes, names = encoded[0]
     if len(encoded) == 1:
-        return encoded[0]
+        return codes, names
     check_consistent_length(*[codes for codes, _ in encoded])
-    joint = np.stack([codes for codes, _ in encoded], axis=1)
-    combinations, codes = np.unique(joint, axis=0, return_inverse=True)
-    names = [
-        tuple(names[code] for code, (_, names) in zip(row, encoded, strict=True))
-        for row in combinations
-    ]
-    return codes.reshape(-1).astype(np.int64), names
+    names = [(name,) for name in names]
+    for codes_of_column, added in encoded[1:]:
+        codes, cells = _factorize(codes * len(added) + codes_of_column)
+        pairs = [divmod(cell, len(added)) for cell in cells]
+        names = [(*names[first], added[last]) for first, last in pairs]
+    return codes, names
 
 
 def codes_of_known_groups(
@@ -254,7 +262,7 @@ def count_cells(
 
 
 def _encode_column(
-    values: np.ndarray, column: Any, missing: str | None, n_rows: int | None = None
+    values: Any, column: Any, missing: str | None, n_rows: int | None = None
 ) -> tuple[np.ndarray, list]:
     """Codes and sorted names of one column; missing values come last, as ``None``."""
     if n_rows not in (None, len(values)):
@@ -262,14 +270,18 @@ def _encode_column(
             f"sensitive_features has {len(values)} rows, expected {n_rows}: "
             "every row needs exactly one group."
         )
+    places: Any = slice(None)
+    if is_arrow(values):  # rows never become Python objects
+        values, places = dictionary_of(values)
     codes, distinct = _factorize(values)
+    codes = codes[places]
     present = [code for code, value in enumerate(distinct) if not _is_missing(value)]
     is_present = np.isin(np.arange(len(distinct)), present)
-    n_missing = 0 if is_present.all() else len(values) - int(is_present[codes].sum())
+    n_missing = 0 if is_present.all() else len(codes) - int(is_present[codes].sum())
     if n_missing and missing != "own_group":
         where = "" if column is None else f" (column {column!r})"
         raise ValueError(
-            f"sensitive_features{where} has {n_missing} missing values in {len(values)} rows, "
+            f"sensitive_features{where} has {n_missing} missing values in {len(codes)} rows, "
             f"first at row {int(np.argmin(is_present[codes]))}: a row without a group "
             f"cannot be counted for one. {_ADVICE[missing]} to treat them as a separate group, "
             "or leave these rows out."

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
 
 from fairanchor._utils._sklearn_compat import check_weights
-from fairanchor.groups._groups import count_cells, encode_names
+from fairanchor.groups._columns import columns_of
+from fairanchor.groups._groups import Attributes, count_cells, encode_names
 from fairanchor.metrics import balance_of_table, mnce_of_table, relative_balance_of_table
 from fairanchor.plotting._names import plot_name
 from fairanchor.plotting._style import (
@@ -78,6 +79,18 @@ class Composition:
         return mnce_of_table(self.table)
 
     @property
+    def entries(self) -> dict[str, Any]:
+        """Counts and measures, for a summary."""
+        return {
+            "groups": self.groups,
+            "counts": self.table,
+            "balance": self.balance,
+            "balance_bound": self.bound,
+            "relative_balance": self.relative_balance,
+            "mnce": self.mnce,
+        }
+
+    @property
     def expected(self) -> np.ndarray:
         """Rows of each cell in exact proportion."""
         return np.outer(self.table.sum(axis=1), self.table.sum(axis=0)) / self.table.sum()
@@ -100,6 +113,17 @@ class Composition:
         """Cluster and group of the cell whose share is farthest from the population's."""
         l, r = np.unravel_index(self.closeness.argmin(), self.table.shape)
         return int(l), int(r)
+
+    def by_column(self, columns: Iterable[Any]) -> list[tuple[Any, Composition]]:
+        """Each of several sensitive columns, whose combinations are the groups, by itself."""
+        parts = Attributes.of_names(list(columns), self.groups)
+        return [
+            (
+                column,
+                Composition(self.table @ np.eye(len(names))[codes], self.clusters, list(names)),
+            )
+            for column, names, codes in zip(parts.columns, parts.names, parts.joint.T, strict=True)
+        ]
 
     def clusters_to_show(self) -> np.ndarray:
         """Numbers of the non-empty clusters, or of those farthest from the population."""
@@ -253,23 +277,20 @@ def composition_of(
     clustering: Any, sensitive_features: Any = None, sample_weight: Any = None
 ) -> Composition:
     """Composition of a fitted estimator, or of labels and groups."""
-    if isinstance(clustering, Composition):
-        return clustering
     if sensitive_features is None:
         if not hasattr(clustering, "fit") or sample_weight is not None:
             raise ValueError(
                 "sensitive_features is None: labels and sample_weight need the group of each row. "
                 "A fitted estimator of this library has counts in the weights of its fit."
             )
-        table = np.asarray(fitted(clustering, "counts_"), dtype=float)
+        table = np.asarray(fitted(clustering, "counts_"))
         return Composition(table, list(range(len(table))), list(clustering.groups_))
     if hasattr(clustering, "fit"):
         clustering = fitted(clustering, "labels_")
     labels, clusters, _ = encode_labels(clustering)
-    codes, groups = encode_names(sensitive_features)
-    check_consistent_length(labels, codes)
+    codes, groups = encode_names(sensitive_features, len(labels))
     weights = check_weights(sample_weight, labels)
-    table = count_cells(labels, codes, len(clusters), len(groups), weights).astype(float)
+    table = count_cells(labels, codes, len(clusters), len(groups), weights)
     return Composition(table, clusters, groups)
 
 
@@ -277,9 +298,10 @@ def encode_labels(
     labels: Any, *, drop_missing: bool = False
 ) -> tuple[np.ndarray, list[Any], np.ndarray]:
     """Codes of the labelled rows, names of the clusters, and which rows have a label."""
-    labels = np.asarray(labels, dtype=object if isinstance(labels, list) else None)
-    if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"labels has shape {labels.shape}, expected (n_rows,), at least one row.")
+    if len(columns_of(labels)) != 1 or len(labels) == 0:
+        raise ValueError(
+            f"labels has shape {np.shape(labels)}, expected (n_rows,), at least one row."
+        )
     codes, clusters = encode_names(labels, missing="own_group")
     # The missing name, if there is one, is the last.
     kept = codes < len(clusters) - (None in clusters)
@@ -300,6 +322,17 @@ def fitted(estimator: Any, attribute: str) -> Any:
             "estimator that sets it. Pass arrays instead."
         )
     return getattr(estimator, attribute)
+
+
+def check_rows_of_fit(estimator: Any, n_rows: int) -> int:
+    """The number of rows of the fit; an error if X has another."""
+    expected = len(fitted(estimator, "labels_"))
+    if n_rows != expected:
+        raise ValueError(
+            f"X has {n_rows} rows, the estimator was fitted on {expected}: expected the rows of "
+            "the fit."
+        )
+    return expected
 
 
 def share_text(value: float) -> str:

@@ -36,10 +36,11 @@ def plot_comparison(
     results: Sequence[Mapping[str, Any]],
     *,
     bound: float | None = None,
-    reference: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Plot the cost of several methods against their balance, with times in the legend.
+
+    The cost of the first method counts as 1.
 
     Parameters
     ----------
@@ -48,8 +49,6 @@ def plot_comparison(
         ``seconds``; other keys are ignored.
     bound : float, default=None
         Largest balance that any clustering of the rows can have.
-    reference : float, default=None
-        Cost that counts as 1; by default that of the first method.
     ax : matplotlib Axes, default=None
         Axes to draw into; by default new ones.
 
@@ -68,19 +67,16 @@ def plot_comparison(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['plain k-means, 0.1 s', 'FairKMeans, 0.3 s', 'best possible: 0.500']
     """
-    if not results:
-        raise ValueError("results is empty, expected at least one method.")
-    for result in results:
-        if not isinstance(result, Mapping) or not {"name", "cost", "balance"} <= set(result):
-            raise ValueError(
-                f"results has {result!r}, expected mappings with name, cost and balance."
-            )
+    if not results or any(not {"name", "cost", "balance"} <= set(result) for result in results):
+        raise ValueError(
+            f"results={results!r} should have a name, a cost and a balance for each method."
+        )
     costs, balances = np.array([[r["cost"], r["balance"]] for r in results], dtype=float).T
     if not np.isfinite([costs, balances]).all():
         raise ValueError(
             f"results has the costs {costs} and balances {balances}, expected finite numbers."
         )
-    costs = _relative(costs, costs[0] if reference is None else reference)
+    costs = _relative(costs, costs[0])
     ax = axes_or_new(ax, width=7.2)
     handles, names = [], []
     for i, result in enumerate(results):
@@ -104,7 +100,7 @@ def plot_comparison(
     legend_above(ax, handles, names, at_most=40)
     _set_limits(ax, balances if bound is None else [*balances, bound], costs)
     ax.set_xlabel("balance of the worst cluster")
-    ax.set_ylabel(f"cost, {plot_name(results[0]['name'])} = 1" if reference is None else "cost")
+    ax.set_ylabel(f"cost, {plot_name(results[0]['name'])} = 1")
     return tidy(ax, grid="both")
 
 
@@ -211,15 +207,14 @@ def plot_clusters_path(path: FairnessPath, *, ax: Axes | None = None) -> Axes:
     return tidy(ax, grid="y")
 
 
-def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = None) -> Axes:
+def plot_convergence(model: Any, *, ax: Axes | None = None) -> Axes:
     """Plot the progress of the iterations: the anchor graph's error, or the cost of fair k-means.
 
     Parameters
     ----------
-    history : fitted estimator or list of dict
+    model : fitted estimator
         `FairKMeans`, or `AnchorFairClustering` with ``graph="reconstruction"`` (the local graph
-        has no iterations); or records with ``mass_error``, as in
-        ``AnchorFairClustering.history_``, or with ``cost``.
+        has no iterations).
     ax : matplotlib Axes, default=None
         Axes to draw into; by default new ones.
 
@@ -229,36 +224,31 @@ def plot_convergence(history: Any | list[dict[str, Any]], *, ax: Axes | None = N
 
     Examples
     --------
+    >>> from fairanchor import FairKMeans
+    >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.plotting import plot_convergence
-    >>> records = [{"sweep": 1, "mass_error": 40.0}, {"sweep": 2, "mass_error": 0.5}]
-    >>> plot_convergence(records).get_yscale()
-    'log'
+    >>> data = make_zafar(300, variant="original", random_state=0)
+    >>> model = FairKMeans(2, random_state=0)
+    >>> ax = plot_convergence(model.fit(data.data, sensitive_features=data.sensitive_features))
+    >>> ax.get_ylabel()
+    'cost'
     """
-    if hasattr(history, "cost_path_"):
-        history = [{"iteration": i, "cost": cost} for i, cost in enumerate(history.cost_path_)]
-    records = list(fitted(history, "history_") if hasattr(history, "fit") else history)
-    key = "cost" if records and "cost" in records[0] else "mass_error"
-    if not records or any(key not in record for record in records):
-        raise ValueError(
-            f"history has {len(records)} record(s), expected at least one, each with 'mass_error' "
-            "or each with 'cost'."
-        )
-    is_error = key == "mass_error"
-    values = np.array([record[key] for record in records], dtype=float)
     ax = axes_or_new(ax, height=3.0)
-    positive = values[values > 0]
-    if is_error and len(positive):
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter("{x:,g}")
-        # An exact zero is drawn at the foot of the logarithmic axis.
-        values = np.where(values > 0, values, positive.min() / 10)
-    numbers = [
-        record.get("sweep" if is_error else "iteration", i + 1) for i, record in enumerate(records)
-    ]
+    if hasattr(model, "cost_path_"):
+        values, labels = np.asarray(model.cost_path_), ("iteration", "cost")
+        numbers = np.arange(len(values))
+    else:
+        records, labels = fitted(model, "history_"), ("sweep over the rows", "error, in rows")
+        values = np.array([record["mass_error"] for record in records])
+        numbers = np.array([record["sweep"] for record in records])
+        if (values > 0).any():
+            ax.set_yscale("log")
+            ax.yaxis.set_major_formatter("{x:,g}")
+            # An exact zero is drawn at the foot of the logarithmic axis.
+            values = np.where(values > 0, values, values[values > 0].min() / 10)
     ax.plot(numbers, values, "o-", color=series_color(0), linewidth=1.2, markersize=4)
     ax.locator_params(axis="x", integer=True)
-    ax.set_xlabel("sweep over the rows" if is_error else "iteration")
-    ax.set_ylabel("error, in rows" if is_error else "cost")
+    ax.set(xlabel=labels[0], ylabel=labels[1])
     return tidy(ax, grid="y")
 
 

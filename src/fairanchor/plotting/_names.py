@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 # Characters that reorder the text around them, so that a name can pass for another one.
 REORDERING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -38,27 +40,14 @@ def plot_name(value: object, at_most: int = 28) -> str:
     return text.replace("$", r"\$")  # text between dollars would be set as a formula
 
 
-def display_lines(text: object) -> str:
-    """A text with its lines and their indentation, all other control characters made visible."""
-    return "\n".join("".join(map(_visible, line)) for line in str(text).expandtabs(4).split("\n"))
-
-
-def column_names(X: Any) -> list[Any] | None:
-    """Column names of a data frame or an Arrow table; None for anything else."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    return None if names is None else list(names)
-
-
-def check_names(
-    names: Iterable[Any] | None, parameter: str, expected: int, *, at_least: bool = False
-) -> list[Any]:
-    """Names as a list, by default 0, 1, ...; another number of names raises an error."""
+def feature_names_of(X: Any, names: Iterable[Any] | None) -> list[Any]:
+    """The names, by default those of the columns of X, or "feature 0" and so on."""
+    n_features = np.shape(X)[1]
     if names is None:
-        return list(range(expected))
-    names = list(names)
-    if len(names) < expected or (len(names) > expected and not at_least):
-        number = f"at least {expected}" if at_least else f"{expected}"
-        raise ValueError(f"{parameter} has {len(names)} entries, expected {number}.")
+        names = getattr(X, "column_names", getattr(X, "columns", None))
+    names = [f"feature {j}" for j in range(n_features)] if names is None else list(names)
+    if len(names) != n_features:
+        raise ValueError(f"feature_names has {len(names)} entries, expected {n_features}.")
     return names
 
 

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
 from fairanchor._utils._sampling import GOLDEN_RATIO, spread_sample
-from fairanchor.plotting._composition import fitted
-from fairanchor.plotting._names import check_names, column_names, plot_name
+from fairanchor.plotting._composition import encode_labels, fitted
+from fairanchor.plotting._names import feature_names_of, plot_name
 from fairanchor.plotting._style import (
     FAINT,
     INK,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from fairanchor._utils._typing import Clustering, Table
 
@@ -64,13 +63,12 @@ def plot_embedding(
     *,
     plane: PCA | None = None,
     max_points: int = MAX_POINTS,
-    cluster_names: Sequence[Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Plot the rows in the plane of their first two principal components, coloured by cluster.
 
     At most ``max_points`` rows are drawn: one from each of equally long stretches of the table, by
-    a fixed rule without random numbers. The number of each cluster is at the mean of its drawn
+    a fixed rule without random numbers. The name of each cluster is at the mean of its drawn
     rows.
 
     Parameters
@@ -78,13 +76,11 @@ def plot_embedding(
     X : array-like of shape (n_samples, n_features)
         Rows.
     labels : fitted estimator or array-like of shape (n_samples,)
-        Labels, in ``0..n_clusters-1``, or an estimator fitted on these rows.
+        Numbers or names of the clusters, or an estimator fitted on these rows.
     plane : PCA, default=None
         Returned by `principal_plane`; by default that of ``X``.
     max_points : int, default=1500
         Largest number of rows drawn.
-    cluster_names : sequence of length n_clusters, default=None
-        By default the clusters' numbers.
     ax : matplotlib Axes, default=None
         Axes to draw into; by default new ones.
 
@@ -100,8 +96,7 @@ def plot_embedding(
     'first component (96% of the variance)'
     """
     X = check_array(X, dtype=np.float64, input_name="X")
-    codes = _check_labels(labels, len(X))
-    names = check_names(cluster_names, "cluster_names", int(codes.max()) + 1, at_least=True)
+    codes, names = _clusters_of(labels, len(X))
     plane = principal_plane(X) if plane is None else plane
     rows = spread_sample(len(X), max_points)
     points, codes = _project(plane, X[rows]), codes[rows]
@@ -118,24 +113,14 @@ def plot_embedding(
 
 
 def plot_anchors(
-    anchors: Any,
-    labels: ArrayLike | None = None,
-    masses: ArrayLike | None = None,
-    *,
-    X: Table | None = None,
-    plane: PCA | None = None,
-    ax: Axes | None = None,
+    model: Any, *, X: Table | None = None, plane: PCA | None = None, ax: Axes | None = None
 ) -> Axes:
     """Plot the anchors, coloured by cluster, with areas that grow with their masses.
 
     Parameters
     ----------
-    anchors : fitted estimator or array-like of shape (n_anchors, n_features)
-        A fitted `AnchorFairClustering` provides labels and masses as well.
-    labels : array-like of shape (n_anchors,), default=None
-        Cluster of each anchor; by default they have one colour.
-    masses : array-like of shape (n_anchors,), default=None
-        Rows that each anchor represents; by default areas are equal.
+    model : AnchorFairClustering
+        Fitted.
     X : array-like of shape (n_samples, n_features), default=None
         Rows, drawn in grey behind (at most 1500 of them).
     plane : PCA, default=None
@@ -149,25 +134,19 @@ def plot_anchors(
 
     Examples
     --------
+    >>> from fairanchor import AnchorFairClustering
+    >>> from fairanchor.datasets import make_zafar
     >>> from fairanchor.plotting import plot_anchors
-    >>> ax = plot_anchors([[0.0, 0.0], [4.0, 0.0], [0.0, 2.0]], [0, 1, 0], masses=[30, 10, 20])
+    >>> data = make_zafar(300, variant="original", random_state=0)
+    >>> model = AnchorFairClustering(2, n_anchors=20, random_state=0)
+    >>> model = model.fit(data.data, sensitive_features=data.sensitive_features)
+    >>> ax = plot_anchors(model)
     >>> len(ax.collections)
     2
     """
-    if hasattr(anchors, "fit"):
-        labels = fitted(anchors, "anchor_labels_") if labels is None else labels
-        masses = fitted(anchors, "anchor_masses_") if masses is None else masses
-        anchors = fitted(anchors, "anchors_")
-    anchors = check_array(anchors, dtype=np.float64, input_name="anchors")
-    codes = np.zeros(len(anchors), int) if labels is None else _check_labels(labels, len(anchors))
-    areas = np.full(len(anchors), 60.0)
-    if masses is not None:
-        masses = np.asarray(masses, dtype=float)
-        if masses.shape != areas.shape or not (masses >= 0).all():
-            raise ValueError(
-                f"masses has shape {masses.shape}, expected {areas.shape} and no negative number."
-            )
-        areas = 12.0 + 260.0 * masses / max(masses.max(), np.finfo(float).tiny)
+    anchors, masses = fitted(model, "anchors_"), model.anchor_masses_
+    codes, _ = _clusters_of(model.anchor_labels_, len(anchors))
+    areas = 12.0 + 260.0 * masses / masses.max()
     rows = None if X is None else check_array(X, dtype=np.float64, input_name="X")
     if plane is None:
         plane = principal_plane(anchors if rows is None else rows)
@@ -190,7 +169,6 @@ def plot_profiles(
     labels: Clustering,
     *,
     feature_names: Sequence[Any] | None = None,
-    cluster_names: Sequence[Any] | None = None,
     max_features: int = MAX_FEATURES,
     ax: Axes | None = None,
 ) -> Axes:
@@ -201,11 +179,9 @@ def plot_profiles(
     X : array-like of shape (n_samples, n_features)
         Rows.
     labels : fitted estimator or array-like of shape (n_samples,)
-        Labels, in ``0..n_clusters-1``, or an estimator fitted on these rows.
+        Numbers or names of the clusters, or an estimator fitted on these rows.
     feature_names : sequence of length n_features, default=None
-        By default the column names of ``X``, or the features' numbers if it has none.
-    cluster_names : sequence of length n_clusters, default=None
-        By default the clusters' numbers.
+        By default the column names of ``X``, or "feature 0" and so on if it has none.
     max_features : int, default=12
         Number of features drawn: those in which the clusters differ most.
     ax : matplotlib Axes, default=None
@@ -223,17 +199,13 @@ def plot_profiles(
     >>> [text.get_text() for text in ax.get_xticklabels()]
     ['income', 'age']
     """
-    feature_names = column_names(X) if feature_names is None else feature_names
+    features = feature_names_of(X, feature_names)
     X = check_array(X, dtype=np.float64, input_name="X")
-    codes = _check_labels(labels, len(X))
-    n_clusters = int(codes.max()) + 1
-    features = check_names(feature_names, "feature_names", X.shape[1])
-    clusters = check_names(cluster_names, "cluster_names", n_clusters, at_least=True)
-    deviations, importance = cluster_profiles(X, codes, n_clusters)
+    codes, clusters = _clusters_of(labels, len(X))
+    deviations, importance = cluster_profiles(X, codes, len(clusters))
     columns = np.argsort(-importance, kind="stable")[:max_features]
-    shown = np.flatnonzero(np.isfinite(deviations).all(axis=1))  # clusters with rows
-    table = deviations[np.ix_(shown, columns)]
-    ax = axes_or_new(ax, width=1.6 + 0.62 * len(columns), height=1.8 + 0.34 * len(shown))
+    table = deviations[:, columns]
+    ax = axes_or_new(ax, width=1.6 + 0.62 * len(columns), height=1.8 + 0.34 * len(clusters))
     ax.pcolormesh(
         table, cmap="RdBu_r", vmin=-COLOR_RANGE, vmax=COLOR_RANGE, edgecolors=SURFACE, linewidth=1
     )
@@ -245,7 +217,7 @@ def plot_profiles(
                 fontsize="small", in_layout=False)  # fmt: skip
     names = [plot_name(features[j], 22) for j in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, names, rotation=40, ha="right")
-    ax.set_yticks(np.arange(len(shown)) + 0.5, [plot_name(clusters[l], 20) for l in shown])
+    ax.set_yticks(np.arange(len(clusters)) + 0.5, [plot_name(name, 20) for name in clusters])
     ax.invert_yaxis()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -274,17 +246,12 @@ def cluster_profiles(
     return deviations, (sizes / len(X) * np.nan_to_num(deviations) ** 2).sum(axis=0)
 
 
-def _check_labels(labels: Any, n_rows: int) -> np.ndarray:
-    """Labels of so many rows as integers from 0, from an array or a fitted estimator."""
-    labels = np.asarray(fitted(labels, "labels_") if hasattr(labels, "fit") else labels)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"labels has shape {labels.shape}, expected ({n_rows},): one per row.")
-    if labels.dtype.kind not in "iu" or labels.min() < 0:
-        raise ValueError(
-            "labels must be whole numbers from 0; for other names pass "
-            "np.unique(labels, return_inverse=True)[1] and cluster_names."
-        )
-    return labels.astype(np.int64)
+def _clusters_of(labels: Any, n_rows: int) -> tuple[np.ndarray, list[Any]]:
+    """Codes of so many labels, from an array or a fitted estimator, and names of the clusters."""
+    codes, names, _ = encode_labels(fitted(labels, "labels_") if hasattr(labels, "fit") else labels)
+    if len(codes) != n_rows:
+        raise ValueError(f"labels has {len(codes)} entries, expected {n_rows}: one per row.")
+    return codes, names
 
 
 def _project(plane: PCA, X: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ It needs jinja2: ``pip install "fairanchor[report]"``.
 
 import json
 
-from fairanchor._utils._files import check_output, is_device, json_beside, write_bytes
+from fairanchor._utils._files import check_output, json_beside, write_bytes
 from fairanchor._utils._records import json_value
 from fairanchor._utils._typing import Path
 from fairanchor.report._collect import RunSummary, summarise_labels, summarise_run
@@ -52,12 +52,9 @@ def write_report(path: Path, run: RunSummary, *, force: bool = False) -> None:
     ...     sorted(path.name for path in Path(directory).iterdir())
     ['report.html', 'report.json']
     """
-    # Before the work, and again when the files are written.
-    check_output(path, force=force)
-    beside = None if is_device(path) else json_beside(path)
-    if beside is not None:
-        check_output(beside, force=force)
+    beside = json_beside(path)
+    for output in (path, beside):  # before the work, and again when the files are written
+        check_output(output, force=force)
     write_bytes(path, render_report(run).encode("utf-8"), force=force)
-    if beside is not None:
-        facts = json.dumps(json_value(report_facts(run)), indent=2, allow_nan=False)
-        write_bytes(beside, f"{facts}\n".encode(), force=force)
+    facts = json.dumps(json_value(report_facts(run)), indent=2, allow_nan=False)
+    write_bytes(beside, f"{facts}\n".encode(), force=force)

@@ -12,7 +12,6 @@ import numpy as np
 from fairanchor.constraints._bounds import ROUNDING_ERROR, ShareBounds
 from fairanchor.constraints._constraint import is_bounds
 from fairanchor.constraints._fairness_targets import FairnessTargets
-from fairanchor.groups._groups import Attributes
 from fairanchor.plotting._composition import Composition
 from fairanchor.plotting._names import display_name, quoted_name
 
@@ -37,30 +36,19 @@ class ConstraintCheck:
     bounds: ShareBounds
     targets: np.ndarray | None = None
 
-    @classmethod
-    def of_targets(cls, groups: Any, counts: np.ndarray, targets: np.ndarray) -> ConstraintCheck:
-        """The check of a table of rows, or weight."""
-        sizes = targets.sum(axis=1, keepdims=True)
-        shares = targets / np.where(sizes > 0, sizes, 1.0)
-        bounds = ShareBounds.of_shares(shares, shares, len(counts))
-        return cls(None, list(groups), counts, bounds, targets)
-
     @property
     def violations(self) -> np.ndarray:
         """Rows, or weight, by which each cell violates its bounds."""
-        sizes = self.counts.sum(axis=1, keepdims=True)
         if self.targets is not None:
             excess = np.abs(self.counts - self.targets)
-        else:
-            lower, upper = self.bounds.cell_bounds(sizes[:, 0])
-            excess = np.maximum(lower - self.counts, self.counts - upper)
-        return np.where(excess > ROUNDING_ERROR * max(1.0, float(sizes.max())), excess, 0.0)
+            rounding = ROUNDING_ERROR * max(1.0, float(self.counts.sum(axis=1).max()))
+            return np.where(excess > rounding, excess, 0.0)
+        return self.bounds.excess(self.counts)[0]
 
     @property
     def size_violations(self) -> np.ndarray:
         """Rows, or weight, by which the size of each cluster violates its bounds."""
-        sizes = self.counts.sum(axis=1)
-        return np.maximum(self.bounds.least - sizes, sizes - self.bounds.greatest).clip(min=0.0)
+        return self.bounds.excess(self.counts)[1]
 
     @property
     def worst(self) -> float:
@@ -68,21 +56,14 @@ class ConstraintCheck:
         return max(float(self.violations.max()), float(self.size_violations.max()))
 
     @property
-    def shares(self) -> np.ndarray:
-        """Share of each group in each cluster."""
-        return self._composition.shares
-
-    @property
-    def _composition(self) -> Composition:
+    def composition(self) -> Composition:
+        """The same counts with numbers for the clusters."""
         return Composition(self.counts, list(range(len(self.counts))), self.groups)
-
-    def clusters_to_show(self) -> np.ndarray:
-        """Numbers of the clusters to list."""
-        return self._composition.clusters_to_show()
 
     def groups_to_show(self, at_most: int) -> np.ndarray:
         """Numbers of the groups nearest to, or farthest beyond, their bounds."""
-        slack = np.minimum(self.shares - self.bounds.lower, self.bounds.upper - self.shares)
+        shares = self.composition.shares
+        slack = np.minimum(shares - self.bounds.lower, self.bounds.upper - shares)
         return np.sort(np.argsort(slack.min(axis=0), kind="stable")[:at_most])
 
     @property
@@ -120,7 +101,10 @@ def checks_of_estimator(estimator: Any) -> list[ConstraintCheck] | None:
     if isinstance(fairness, str) and fairness == "population":
         return None
     counts, targets = estimator.counts_, estimator.targets_
-    return [ConstraintCheck.of_targets(estimator.groups_, counts, targets)]
+    sizes = targets.sum(axis=1, keepdims=True)
+    shares = targets / np.where(sizes > 0, sizes, 1.0)
+    of_shares = ShareBounds.of_shares(shares, shares, len(counts))
+    return [ConstraintCheck(None, list(estimator.groups_), counts, of_shares, targets)]
 
 
 def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
@@ -129,10 +113,7 @@ def _tables_of(estimator: Any) -> list[tuple[Any, list[Any], np.ndarray]]:
     if tables is None:
         return [(None, list(estimator.groups_), estimator.counts_)]
     groups = estimator.attribute_groups_
-    if isinstance(tables, dict):
-        return [(name, list(groups[name]), table) for name, table in tables.items()]
-    names = range(len(tables)) if len(tables) > 1 else [None]
-    return list(zip(names, map(list, groups), tables, strict=True))
+    return [(name, list(groups[name]), table) for name, table in tables.items()]
 
 
 def checks_of_counts(
@@ -148,29 +129,25 @@ def checks_of_counts(
     ``targets`` is a tolerance, `FairnessTargets`, or a list with one for each attribute; rows
     ``unassigned`` to a cluster belong to the population.
     """
-    population = counts.sum(axis=0) + (0 if unassigned is None else unassigned)
-    tables: list[Any] = [(None, list(group_names), counts, population)]
-    if attributes is not None:
-        parts = Attributes.of_names(attributes, group_names)
-        tables = []
-        for name, groups, codes in zip(attributes, parts.names, parts.joint.T, strict=True):
-            of_group = np.eye(len(groups), dtype=counts.dtype)[codes]
-            tables.append((name, list(groups), counts @ of_group, population @ of_group))
+    clusters = list(range(len(counts)))
+    without = np.zeros(len(group_names)) if unassigned is None else unassigned
+    everyone = Composition(np.vstack([counts, without]), [*clusters, None], list(group_names))
+    tables = [(None, everyone)] if attributes is None else everyone.by_column(attributes)
     each = list(targets) if isinstance(targets, (list, tuple)) else [targets] * len(tables)
     if len(each) != len(tables):
         raise ValueError(
             f"targets has {len(each)} entries, expected {len(tables)}: one for each attribute."
         )
     checks = []
-    for (name, groups, table, sizes), target in zip(tables, each, strict=True):
+    for (name, part), target in zip(tables, each, strict=True):
         if isinstance(target, Real):
-            target = FairnessTargets.proportional(target)
+            target = FairnessTargets(tolerance=target)
         if not isinstance(target, FairnessTargets):
             raise TypeError(
                 f"targets={target!r} should be a tolerance between 0 and 1, or FairnessTargets."
             )
-        bounds = target.bounds_for(sizes, groups, len(table))
-        checks.append(ConstraintCheck(name, groups, table, bounds))
+        bounds = target.bounds_for(part.table.sum(axis=0), part.groups, len(counts))
+        checks.append(ConstraintCheck(name, part.groups, part.table[:-1], bounds))
     return checks
 
 

@@ -25,7 +25,7 @@ from fairanchor.plotting._composition import (
     count_text,
     share_text,
 )
-from fairanchor.plotting._names import display_lines, display_name
+from fairanchor.plotting._names import display_name
 from fairanchor.plotting._rows import MAX_FEATURES, cluster_profiles, deviation_text
 from fairanchor.report._collect import RunSummary
 from fairanchor.report._verdict import judge, score_text
@@ -37,39 +37,8 @@ LEAST_DEVIATION = 0.2
 WRONG_SHARES = (0.01, 0.05, 0.1)
 CURVE_POINTS = 60
 BREAKDOWN = 0.8
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "jinja2")
-
-
-def certificate_of(run: RunSummary) -> dict[str, Any]:
-    """What wrong records can do to the relative balance, the labels as they are.
-
-    ``curve`` has pairs of a number of wrong records and the least relative balance, ``stated`` the
-    same for some shares of the rows that have a cluster and a group. Rows without one of them may
-    push the relative balance below the threshold by themselves: ``breakdown`` is then 0.
-    """
-    counts, total = run.counts, int(run.counts.sum())
-    # As far as the curve falls, or 10 % of the rows if it never ends at 0.
-    last = max(breakdown_of_table(counts, 1e-9) or total // 10, 1)
-    stated = [(share, int(share * total)) for share in WRONG_SHARES]
-    if run.n_errors is not None:
-        stated.append((run.n_errors / total, run.n_errors))
-    return {
-        "breakdown": (
-            0 if run.relative_balance < BREAKDOWN else breakdown_of_table(counts, BREAKDOWN)
-        ),
-        "stated": [
-            {
-                "share": share,
-                "n_errors": m,
-                "relative_balance": worst_relative_balance_of_table(counts, m),
-            }
-            for share, m in stated
-        ],
-        "curve": [
-            (m, worst_relative_balance_of_table(counts, m))
-            for m in np.unique(np.linspace(0, last, CURVE_POINTS).astype(int)).tolist()
-        ],
-    }
+CERTIFICATE = ("breakdown_errors", "worst_relative_balance", "worst_relative_balance_curve")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 def render_report(run: RunSummary) -> str:
@@ -104,9 +73,8 @@ def render_report(run: RunSummary) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "name": display_name,
-        "lines": display_lines,
         "score": score_text,
         "count": count_text,
         "percent": share_text,
@@ -114,6 +82,7 @@ def render_report(run: RunSummary) -> str:
         "number": lambda value, form=",.4g": format(value, form),
         "deviation": deviation_text,
     }
+    environment.filters |= filters
     css = (resources.files("fairanchor.report") / "templates" / "report.css").read_text("utf-8")
     return environment.get_template("report.html").render(
         **_context(run),
@@ -147,7 +116,7 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
     >>> facts["met"]["answer"], facts["robustness"]["breakdown_errors"]
     ('Yes', 1)
     """
-    context, composition, selection = _context(run), run.composition, run.selection
+    context, selection = _context(run), run.selection
     verdict, certificate, profile = (context[k] for k in ("verdict", "certificate", "profile"))
     return {
         "title": run.title,
@@ -157,21 +126,21 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
             "n_rows": run.n_rows_total,
             "n_rows_left_out": run.n_rows_left_out,
             "columns": list(run.columns),
-            "groups": run.group_names,
-            "clusters": run.cluster_names,
         },
         "met": {
             **{key: getattr(verdict, key) for key in ("question", "answer", "level", "sentence")},
             "details": verdict.details,
-            "counts": run.counts,
-            "relative_balance": composition.relative_balance,
+            "clusters": run.cluster_names,
+            **run.composition.entries,
             "relative_balance_all_rows": run.relative_balance,
-            "balance": composition.balance,
-            "balance_bound": composition.bound,
-            "mnce": composition.mnce,
+            "worst_cell": _worst_cell(run.composition),
             "worst_violation": context["worst_violation"],
+            "attributes": {
+                str(check.attribute): check.composition.entries | {"worst_violation": check.worst}
+                for check in run.checks or ()
+                if check.attribute is not None
+            },
             "unassigned": run.unassigned,
-            "ungrouped": run.ungrouped,
             "impact_ratio": None if selection is None else selection.impact_ratio,
             "p_value": None if selection is None else selection.p_value,
             "selection": None if selection is None else selection.records,
@@ -188,8 +157,7 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
         ],
         "feature_names": run.feature_names,
         "robustness": {
-            "breakdown_errors": None if certificate is None else certificate["breakdown"],
-            "certificate": certificate,
+            **(certificate or dict.fromkeys(CERTIFICATE)),
             "remarks": context["remarks"],
             "check": None
             if run.robustness is None
@@ -203,13 +171,25 @@ def report_facts(run: RunSummary) -> dict[str, Any]:
             "fairanchor": __version__,
             "versions": context["versions"],
             "command": run.command,
-            "code": run.code,
             "fingerprints": run.fingerprints,
             "parameters": {name: str(value) for name, value in run.parameters.items()},
             "seconds": run.timings,
             "warnings": run.warnings,
             "converged": run.converged,
         },
+    }
+
+
+def _worst_cell(composition: Composition) -> dict[str, Any]:
+    """The cell farthest from proportional, by ratio."""
+    l, r = composition.worst_cell
+    return {
+        "cluster": composition.clusters[l],
+        "group": composition.groups[r],
+        "rows": composition.table[l, r],
+        "proportional_rows": composition.expected[l, r],
+        "share_of_cluster": composition.shares[l, r],
+        "share_of_all": composition.population[r],
     }
 
 
@@ -226,18 +206,14 @@ def import_libraries() -> Any:
 
 def _context(run: RunSummary) -> dict[str, Any]:
     """A run with what is computed of it for the page and for `report_facts`."""
-    group_sizes = run.counts.sum(axis=0)
+    everyone, group_sizes = run.everyone, run.counts.sum(axis=0)
     n_groups, n_clusters = np.count_nonzero(group_sizes), np.count_nonzero(run.counts.sum(axis=1))
     # Not for weights, which are no records, nor where there is nothing to balance.
     has_certificate = run.sample_weight is None and min(n_groups, n_clusters) > 1
-    # Rows without a cluster are rows like all others: a bar of their own, and part of "all".
-    everyone = run.composition
-    if run.unassigned is not None and run.unassigned.any():
-        table = np.vstack([run.counts, run.unassigned])
-        everyone = Composition(table, [*run.cluster_names, None], run.group_names)
     return {
         "run": run,
         "composition": run.composition,
+        # Rows without a cluster are rows like all others: a bar of their own, and part of "all".
         "everyone": everyone,
         "folded": everyone.with_few_groups(),
         "lines": _lines(run, everyone),
@@ -245,12 +221,40 @@ def _context(run: RunSummary) -> dict[str, Any]:
         "n_clusters": n_clusters,
         "verdict": judge(run),
         "worst_violation": None if run.checks is None else max(c.worst for c in run.checks),
-        "certificate": certificate_of(run) if has_certificate else None,
-        "remarks": group_remarks(run.group_names, group_sizes),
+        "certificate": _certificate(run) if has_certificate else None,
+        "remarks": group_remarks(run.group_names, everyone.table.sum(axis=0)),
         "profile": None if run.features is None else _profile(run, run.features),
         "versions": {"python": platform.python_version(), "fairanchor": __version__}
         | {name: metadata.version(name) for name in LIBRARIES},
     }
+
+
+def _certificate(run: RunSummary) -> dict[str, Any]:
+    """What wrong records can do to the relative balance, the labels as they are.
+
+    Rows without a cluster may push the relative balance below the threshold by themselves: the
+    breakdown number is then 0.
+    """
+    counts, total = run.counts, int(run.counts.sum())
+    breakdown = 0 if run.relative_balance < BREAKDOWN else breakdown_of_table(counts, BREAKDOWN)
+    stated = [(share, int(share * total)) for share in WRONG_SHARES]
+    if run.n_errors is not None:
+        stated.append((run.n_errors / total, run.n_errors))
+    worst = [
+        {
+            "share": share,
+            "n_errors": m,
+            "relative_balance": worst_relative_balance_of_table(counts, m),
+        }
+        for share, m in stated
+    ]
+    # As far as the curve falls, or 10 % of the rows if it never ends at 0.
+    last = max(breakdown_of_table(counts, 1e-9) or total // 10, 1)
+    curve = [
+        (m, worst_relative_balance_of_table(counts, m))
+        for m in np.unique(np.linspace(0, last, CURVE_POINTS).astype(int)).tolist()
+    ]
+    return dict(zip(CERTIFICATE, (breakdown, worst, curve), strict=True))
 
 
 def _lines(run: RunSummary, everyone: Composition) -> list[dict[str, Any]]:

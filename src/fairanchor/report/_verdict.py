@@ -48,34 +48,27 @@ def judge(run: RunSummary) -> Verdict:
             sentence = "All rows are of one group, so there is no share that clusters could mirror."
             return Verdict("Nothing to compare", "neutral", sentence, [])
         sentence = f"Clusters have {count_text(sizes.min())} to {count_text(sizes.max())} rows."
-    details = _left_out(run)
+    details, answer, level = _left_out(run), "Not converged", "poor"
+    if run.converged:
+        answer, level = _answer(run) if run.checks is None else _answer_to_constraint(run)
+    if run.n_rows_left_out and level in ("good", "fair"):
+        left_out = counted(run.n_rows_left_out, "row")
+        answer, level = f"Not for all rows: {left_out} left out. For the others: {answer}", "fair"
+    sentence = sentence or shares_sentence(run)
     if run.checks is None:
-        answer, level = _answer(run)
-        details += _details(run)
-        return Verdict(*_of_some(run, answer, level), shares_sentence(run), details)
-    answer, level = _answer_to_constraint(run)
-    details.append(describe_violation(run.checks, run.cluster_names))
+        return Verdict(answer, level, sentence, details + _details(run))
     return Verdict(
-        *_of_some(run, answer, level),
-        sentence or shares_sentence(run),
-        details,
+        answer,
+        level,
+        sentence,
+        [*details, describe_violation(run.checks, run.cluster_names)],
         "Are the clusters within the required bounds?",
         "“Yes” means that no bound is violated, or, where stated, by less than one row: whole rows "
         "do not always allow more. No measure shows whether the bounds themselves are fair.",
     )
 
 
-def _of_some(run: RunSummary, answer: str, level: str) -> tuple[str, str]:
-    """Rows without a cluster or a group turn a yes into a statement about the others."""
-    if not run.n_rows_left_out or level not in ("good", "fair"):
-        return answer, level
-    left_out = counted(run.n_rows_left_out, "row")
-    return f"Not for all rows: {left_out} left out. For the others: {answer}", "fair"
-
-
 def _answer(run: RunSummary) -> tuple[str, str]:
-    if not run.converged:
-        return "Not converged", "poor"
     balance, whole_rows = run.relative_balance, _is_exact(run)
     if balance >= NEARLY:
         return ("Yes", "good") if whole_rows else ("Nearly", "good")
@@ -87,17 +80,13 @@ def _answer(run: RunSummary) -> tuple[str, str]:
 
 
 def _is_exact(run: RunSummary) -> bool:
-    """Whether no count is a whole row away from exact proportion, and no row is incomplete."""
-    is_complete = run.unassigned is None and run.ungrouped is None
-    return is_complete and run.sample_weight is None and run.composition.deviation < 1
+    """Whether no count is a whole row away from exact proportion, and every row has a cluster."""
+    is_counted = run.unassigned is None and run.sample_weight is None
+    return is_counted and run.composition.deviation < 1
 
 
 def _answer_to_constraint(run: RunSummary) -> tuple[str, str]:
-    if not run.converged:
-        return "Not converged", "poor"
     worst = max(check.worst for check in run.checks or ())
-    if run.ungrouped is not None:  # whichever group these rows are of
-        worst += float(run.ungrouped.max())
     if worst == 0.0:
         return "Yes", "good"
     weights = np.ones(1) if run.sample_weight is None else run.sample_weight
@@ -114,10 +103,7 @@ def shares_sentence(run: RunSummary) -> str:
     composition = run.composition
     present = np.flatnonzero(composition.table.sum(axis=0) > 0)
     shares = composition.shares[composition.table.sum(axis=1) > 0]
-    population = composition.population
-    if run.unassigned is not None:
-        totals = run.counts.sum(axis=0) + run.unassigned
-        population = totals / totals.sum()
+    population = run.everyone.population
     # Exact counts, or shares that would be printed alike.
     is_same = np.abs(shares - population)[:, present].max() < SAME_SHARE
     if is_same or (_is_exact(run) and composition.relative_balance >= NEARLY):
@@ -162,33 +148,23 @@ def _listed(texts: list[str]) -> str:
 def _left_out(run: RunSummary) -> list[str]:
     if not run.n_rows_left_out:
         return []
-    total = run.n_rows_total + run.n_rows_left_out
-    is_known = run.unassigned is not None or run.ungrouped is not None
-    reason = "without a cluster or a group" if is_known else "with missing values"
-    text = f"Left out: {run.n_rows_left_out:,} of {counted(total, 'row')}, those {reason}."
-    if not is_known:
-        return [text]
-    for counts, names, kind, lack in (
-        (run.unassigned, run.group_names, "group", "cluster"),
-        (run.ungrouped, run.cluster_names, "cluster", "group"),
-    ):
-        if counts is None or not counts.any():
-            continue
-        sizes = counts + run.counts.sum(axis=0 if kind == "group" else 1)
-        worst = int(np.argmax(np.divide(counts, sizes, out=np.zeros(len(sizes)), where=sizes > 0)))
-        text += (
-            f" {count_text(counts[worst])} of the {count_text(sizes[worst])} rows of "
-            f"{quoted_name(kind, names[worst])} have no {lack}."
-        )
+    total = counted(run.n_rows_total + run.n_rows_left_out, "row")
+    text = f"Left out: {run.n_rows_left_out:,} of {total}, those "
+    if run.unassigned is None:
+        return [f"{text}with missing values."]
+    sizes = run.unassigned + run.counts.sum(axis=0)
+    worst = int(np.argmax(run.unassigned / np.maximum(sizes, np.finfo(float).tiny)))
     return [
-        text,
+        f"{text}without a cluster. {count_text(run.unassigned[worst])} of the "
+        f"{count_text(sizes[worst])} rows of {quoted_name('group', run.group_names[worst])} have "
+        "no cluster.",
         f"Counted against the answer, they leave a relative balance of "
         f"{score_text(run.relative_balance)}, where 1 is proportional.",
     ]
 
 
 def _details(run: RunSummary) -> list[str]:
-    if run.unassigned is not None or run.ungrouped is not None:
+    if run.unassigned is not None:
         return []  # what is left out is part of what the sentence compares with
     composition = run.composition
     l, r = composition.worst_cell

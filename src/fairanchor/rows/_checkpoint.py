@@ -19,7 +19,7 @@ from fairanchor._utils._archive import ArchiveError, pack, unpack
 from fairanchor._utils._files import write_bytes
 from fairanchor._utils._typing import Path as PathName
 
-FORMAT, RUN = "fairanchor checkpoint 3", "run.npz"
+FORMAT, RUN = "fairanchor checkpoint 4", "run.npz"
 # Results of a pass are kept up to this size.
 MOST_KEPT_BYTES = 2**23
 
@@ -159,16 +159,15 @@ def _read(path: Path) -> tuple[str, Any]:
 
 def _first_difference(was: Any, now: Any, name: str = "run") -> tuple[str, Any, Any] | None:
     """Name and values of the first thing that two runs do not share, or None."""
-    if was == now and not (isinstance(was, dict) and list(was) != list(now)):
-        return None
     if not (isinstance(was, dict) and isinstance(now, dict)):
-        return name, was, now
+        return None if was == now else (name, was, now)
     for key in {**now, **was}:
         inner = key if name in ("run", "parameters", "files") else f"{key} of {name}"
         difference = _first_difference(was.get(key), now.get(key), inner)
         if difference is not None:
             return difference
-    return f"the order of {name}", list(was), list(now)
+    same_order = list(was) == list(now)
+    return None if same_order else (f"the order of {name}", list(was), list(now))
 
 
 def _short(value: Any, at_most: int = 200) -> str:
@@ -177,13 +176,12 @@ def _short(value: Any, at_most: int = 200) -> str:
 
 
 def _to_plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """JSON with references to arrays; tuples are distinguished from lists."""
+    """JSON with references to arrays; tuples are lists."""
     if isinstance(value, np.ndarray):
-        name = f"array_{len(arrays)}"
-        arrays[name] = value
-        return {"array": name}
+        arrays[f"array_{len(arrays)}"] = value
+        return {"array": f"array_{len(arrays) - 1}"}
     if isinstance(value, (list, tuple)):
-        return {type(value).__name__: [_to_plain(item, arrays) for item in value]}
+        return [_to_plain(item, arrays) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -192,10 +190,6 @@ def _to_plain(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _from_plain(plain: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if not isinstance(plain, dict):
-        return plain
-    ((kind, content),) = plain.items()
-    if kind == "array":
-        return arrays[content]
-    items = [_from_plain(item, arrays) for item in content]
-    return tuple(items) if kind == "tuple" else items
+    if isinstance(plain, list):
+        return [_from_plain(item, arrays) for item in plain]
+    return arrays[plain["array"]] if isinstance(plain, dict) else plain

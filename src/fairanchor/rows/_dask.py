@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as types
-from distributed import Lock, WorkerPlugin
+from distributed import KilledWorker, Lock, WorkerPlugin, get_client
 
 import fairanchor
 from fairanchor.rows._chunks import Chunk, ChunkedRows
-from fairanchor.rows._columns import check_finite, check_groups_known, joined, kind_of_names, plain
-from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, Survey, merge_surveys
+from fairanchor.rows._raw_rows import SURVEY, OpenedRows, RawRows, merge_surveys
+from fairanchor.rows._row_files import RowFiles, check_groups_known, plain
+from fairanchor.rows._tables import check_finite
 
-# How long to wait for the first worker of a cluster.
+# For the first worker of a cluster.
 WAIT_SECONDS = 30
 
 
@@ -53,30 +53,31 @@ def read_files(client: Any, files: Any, chunk_rows: int, missing: str) -> list:
     """Chunks of a table in files as futures of `RawRows`: workers read the files."""
     return [
         _submit(
-            client, "read", k, _read, *files.around(start, min(start + chunk_rows, files.n_rows)),
-            missing,
+            client, "read", k, RowFiles.read,
+            *files.around(start, min(start + chunk_rows, files.n_rows)), missing,
         )
         for k, start in enumerate(range(0, files.n_rows, chunk_rows))
     ]  # fmt: skip
 
 
 def open_raw(
-    client: Any,
+    source: Any,
     raw: list,
-    n_features: int,
+    parts: list[tuple[str, int]],
     chunk_rows: int,
     n_clusters: int,
     n_jobs: int | None,
-    progress: Callable | None = None,
-    unit: bool = False,
+    unit: bool,
 ) -> OpenedRows:
-    """Rows on a cluster from futures of `RawRows`."""
+    """Rows of a source on its cluster, from futures of `RawRows`."""
+    client = source.client
     futures = [
-        _submit(client, "survey", k, _survey, chunk, k * chunk_rows) for k, chunk in enumerate(raw)
+        _submit(client, "survey", k, RawRows.survey, chunk, k * chunk_rows)
+        for k, chunk in enumerate(raw)
     ]
     # In their order, so that the first error is the same every time.
     surveys = (result_of(future, SURVEY) for future in futures)
-    groups, sizes, scale = merge_surveys(surveys, len(futures), progress)
+    groups, sizes, scale = merge_surveys(surveys, len(futures), source.progress)
     chunks = [
         _submit(
             client, "chunk", k, _coded, chunk, k, k * chunk_rows, tuple(groups.names), scale,
@@ -84,54 +85,41 @@ def open_raw(
         )
         for k, chunk in enumerate(raw)
     ]  # fmt: skip
-    rows = DaskRows(client, chunks, n_features, sizes, chunk_rows, n_jobs)
-    return OpenedRows(rows, groups, scale)
+    rows = DaskRows(client, chunks, source.n_features, sizes, chunk_rows, n_jobs)
+    rows.parts = parts
+    return rows, groups, scale
 
 
 def result_of(future: Any, title: str) -> Any:
     """Result of a task; failures of the cluster raise an error with their usual cause."""
-    from distributed import KilledWorker
-
     try:
         return future.result()
-    except KilledWorker as error:
+    except (KilledWorker, CancelledError) as error:
         raise RuntimeError(
-            f"The pass {title!r} failed: {error.allowed_failures + 1} worker(s) died, one "
-            "after the other, while they worked on the same chunk. Most often they ran out of "
-            "memory: give them more, or start more of them (guide, 'A cluster of machines')."
-        ) from error
-    except CancelledError as error:
-        raise RuntimeError(
-            f"The pass {title!r} failed: the cluster lost the rows, or its scheduler. "
-            f"({' '.join(str(error).split())})"
+            f"The pass {title!r} failed on the cluster: {' '.join(str(error).split())} Most often "
+            "workers ran out of memory: give them more, or start more of them (guide, 'A cluster "
+            "of machines')."
         ) from error
 
 
-def check_versions(client: Any, wait_seconds: float | None = None) -> None:
+def check_versions(client: Any) -> None:
     """Raise an error if workers run another version of this library, or there are none."""
-    wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
-    address = client.scheduler.address
     try:
-        client.wait_for_workers(1, timeout=wait_seconds)
+        client.wait_for_workers(1, timeout=WAIT_SECONDS)
     except TimeoutError:
         raise RuntimeError(
-            f"The cluster at {address} has no workers, and none came within {wait_seconds} s. "
-            f"Start some (dask worker {address})."
+            f"The cluster has no workers, and none came within {WAIT_SECONDS} s. Start some "
+            f"(dask worker {client.scheduler.address})."
         ) from None
     here = fairanchor.__version__
     versions = client.run(importlib.metadata.version, "fairanchor", on_error="return")
-    others = {
-        worker: version
-        for worker, version in versions.items()
-        if version != here and not isinstance(version, OSError)  # of a worker that was lost
-    }
-    if others:
-        worker, version = next(iter(others.items()))
-        has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
-        raise RuntimeError(
-            f"{len(others)} worker(s) of the cluster run another version than {here}, which is "
-            f"here: {worker} {has}. The same labels need the same code everywhere."
-        )
+    for worker, version in versions.items():
+        if version != here and not isinstance(version, OSError):  # of a worker that was lost
+            has = f"has fairanchor {version}" if isinstance(version, str) else "has no fairanchor"
+            raise RuntimeError(
+                f"The worker {worker} of the cluster {has}, expected {here} as here: the same "
+                "labels need the same code everywhere."
+            )
 
 
 def warm_up(client: Any, compile_kernels: Callable) -> None:
@@ -207,7 +195,7 @@ class CollectionSource:
             return cls(client, client.compute(X.to_delayed()), make, names, len(make.features))
         parts, n_columns = _frames_of(X, sensitive_features)
         groups = tuple(f"group {j}" for j in range(n_columns))
-        make = _FrameRows(tuple(range(X.shape[1])), groups, (None,) * n_columns)
+        make = _FrameRows(tuple(range(X.shape[1])), groups)
         return cls(client, client.compute(parts), make, None, X.shape[1])
 
     def read(self, missing: str) -> RawRows:
@@ -228,14 +216,9 @@ class CollectionSource:
         """Read all rows once; see `FileTable.open`. The sample is drawn when it is needed."""
         raw = self._raw(chunk_rows, missing)
         self.parts = []  # the cluster keeps partitions no longer than needed
-        opened = open_raw(
-            self.client, raw, self.n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
-        )
         digits = len(str(len(self.sizes) - 1))  # so that the order of names is that of partitions
-        opened.rows.parts = [
-            (f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)
-        ]
-        return opened
+        parts = [(f"part.{k:0{digits}d}.parquet", size) for k, size in enumerate(self.sizes)]
+        return open_raw(self, raw, parts, chunk_rows, n_clusters, n_jobs, unit)
 
     def _raw(self, chunk_rows: int, missing: str) -> list:
         """Chunks by global row number, as futures of `RawRows`."""
@@ -261,75 +244,55 @@ class _FrameRows:
     ----------
     features, sensitive : tuple
         Names of columns.
-    kinds : tuple of str or None
-        Kind of names in each sensitive column; None if any is possible.
     """
 
     features: tuple
     sensitive: tuple
-    kinds: tuple
 
     @classmethod
     def of(cls, frame: Any, sensitive: Sequence) -> "_FrameRows":
         """By the columns that a Dask DataFrame declares."""
         names = list(frame.columns)
-        for name in sensitive:
-            if name not in names:
-                raise ValueError(
-                    f"The column {name!r} of sensitive_features is not in the Dask DataFrame. It "
-                    f"has: {', '.join(map(str, names[:20]))}."
-                )
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"The Dask DataFrame has {names.count(name)} columns {name!r}.")
         features = tuple(name for name in names if name not in sensitive)
         if not features:
             raise ValueError(
                 "The Dask DataFrame has no columns but those of sensitive_features, expected at "
                 "least one feature to compute distances from."
             )
-        _check_numbers(frame, features, "The Dask DataFrame")
-        kinds = tuple(_kind_of_dtype(frame.dtypes[name]) for name in sensitive)
-        return cls(features, tuple(sensitive), kinds)
+        made = cls(features, tuple(sensitive))
+        made.check(frame, "The Dask DataFrame")
+        return made
+
+    def check(self, frame: Any, where: str) -> None:
+        """Raise an error for columns that are not as they have to be."""
+        names = list(frame.columns)
+        for name in (*self.features, *self.sensitive):
+            if names.count(name) != 1:
+                raise ValueError(
+                    f"{where} has {names.count(name)} columns {name!r}, expected one. It has: "
+                    f"{', '.join(map(str, names[:20]))}."
+                )
+        for name in self.features:
+            if frame.dtypes[name].kind not in "biuf":
+                raise ValueError(
+                    f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected "
+                    "numbers. Drop it, or encode it as numbers."
+                )
 
     def __call__(self, frame: Any, number: int, a: int, b: int, missing: str) -> RawRows:
         where = f"Partition {number}"
         part = frame.iloc[a:b]
-        for name in (*self.features, *self.sensitive):
-            if name not in part.columns:
-                raise ValueError(f"{where} lacks the column {name!r}.")
-        _check_numbers(part, self.features, where)
+        self.check(part, where)
         X = part[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
         X = np.ascontiguousarray(X)
         check_finite(X, self.features, where, a)
-        columns = [
-            _names_of_groups(part[name], name, kind, where, a, missing)
-            for name, kind in zip(self.sensitive, self.kinds, strict=True)
-        ]
-        return RawRows(X, columns)
+        columns = {
+            name: _names_of_groups(part[name], name, where, a, missing) for name in self.sensitive
+        }
+        return RawRows(X, pa.table(columns))
 
 
-def _check_numbers(frame: Any, features: Sequence, where: str) -> None:
-    for name in features:
-        if frame.dtypes[name].kind not in "biuf":
-            raise ValueError(
-                f"{where} has a column {name!r} of type {frame.dtypes[name]}, expected numbers. "
-                "Drop it, or encode it as numbers."
-            )
-
-
-def _kind_of_dtype(dtype: Any) -> str | None:
-    """Kind of names in a sensitive column of this type, or None if any is possible."""
-    import pandas as pd
-
-    if dtype.kind == "O" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
-        return None
-    return kind_of_names(pa.array(pd.Series([], dtype=dtype)).type)
-
-
-def _names_of_groups(
-    values: Any, name: Any, kind: str | None, where: str, row: int, missing: str
-) -> pa.ChunkedArray:
+def _names_of_groups(values: Any, name: Any, where: str, row: int, missing: str) -> pa.Array:
     """A sensitive column as an Arrow array, like those of other partitions."""
     try:
         column = plain(pa.array(values, from_pandas=True))
@@ -339,12 +302,7 @@ def _names_of_groups(
         ) from error
     if missing == "error":
         check_groups_known(column, name, where, row)
-    if kind not in (None, kind_of_names(column.type)) and not types.is_null(column.type):
-        raise ValueError(
-            f"{where} has a column {name!r} of type {_value_type(column)}, expected {kind} as in "
-            "the Dask DataFrame: its groups would not be the same as elsewhere."
-        )
-    return pa.chunked_array([column])
+    return column
 
 
 def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
@@ -363,15 +321,13 @@ def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
         return [dask.delayed(_as_frame)(block) for block in blocks], 0
     groups = sensitive_features
     if not isinstance(groups, da.Array):
-        groups = np.asarray(groups)
+        groups = da.from_array(np.asarray(groups), chunks=-1)
     if groups.ndim not in (1, 2) or groups.shape[0] != X.shape[0] or 0 in groups.shape[1:]:
         raise ValueError(
             f"sensitive_features has shape {groups.shape}, expected ({X.shape[0]},) or "
             f"({X.shape[0]}, n_columns), since X has {X.shape[0]} rows: every row needs exactly "
             "one group."
         )
-    if not isinstance(groups, da.Array):
-        groups = da.from_array(groups, chunks=(X.chunks[0], *groups.shape[1:]))
     groups = groups[:, None] if groups.ndim == 1 else groups
     parts = groups.rechunk((X.chunks[0], groups.shape[1:])).to_delayed()[:, 0].tolist()
     pairs = zip(blocks, parts, strict=True)
@@ -379,12 +335,6 @@ def _frames_of(X: Any, sensitive_features: Any) -> tuple[list, int]:
 
 
 def _client() -> Any:
-    try:
-        from distributed import get_client
-    except ImportError as error:
-        raise ImportError(
-            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
-        ) from error
     try:
         return get_client()
     except ValueError:
@@ -412,14 +362,6 @@ def _as_frame(block: np.ndarray, groups: np.ndarray | None = None) -> Any:
     return frame
 
 
-def _read(files: Any, start: int, stop: int, missing: str) -> RawRows:
-    return RawRows(*files.read(start, stop, missing))
-
-
-def _survey(raw: RawRows, start: int) -> Survey:
-    return raw.survey(start)
-
-
 def _coded(
     raw: RawRows, number: int, start: int, names: tuple, scale: float, n_clusters: int, unit: bool
 ) -> Chunk:
@@ -428,23 +370,15 @@ def _coded(
     return chunk
 
 
-def _value_type(column: Any) -> pa.DataType:
-    return column.type.value_type if types.is_dictionary(column.type) else column.type
-
-
 def _join(make: Callable, missing: str, spans: list, *parts: Any) -> RawRows:
     raws = [make(part, *span, missing) for part, span in zip(parts, spans, strict=True)]
     if len(raws) == 1:
         return raws[0]
-    columns = []
-    for pieces in zip(*(raw.columns for raw in raws), strict=True):
-        seen = {_value_type(piece): span[0] for piece, span in zip(pieces, spans, strict=True)}
-        seen.pop(pa.null(), None)  # a part without any group has no type
-        if len(seen) > 1:
-            (one, p), (other, q) = list(seen.items())[:2]
-            raise ValueError(
-                f"The groups are of type {one} in partition {p}, but of type {other} in partition "
-                f"{q}: they would not be the same."
-            )
-        columns.append(joined([chunk for piece in pieces for chunk in piece.chunks]))
+    try:  # a part without any group has no type
+        columns = pa.concat_tables([raw.columns for raw in raws], promote_options="default")
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"The groups of partitions {spans[0][0]} to {spans[-1][0]} are of different types, "
+            f"so that they would not be the same: {error}"
+        ) from error
     return RawRows(np.concatenate([raw.X for raw in raws]), columns)

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
@@ -162,12 +162,10 @@ def paths_below(paths: Sequence[str]) -> list[str]:
 
 def check_names(names: Sequence[str]) -> None:
     """Raise an error for label files of which one would take the place of another."""
-    taken = Counter(names)
-    for name in names:
-        for path in (name, *map(str, PurePosixPath(name).parents)):
-            if taken[path] > (path == name):
-                raise ValueError(
-                    f"Two files of the input would have their labels in {path}: label files are "
-                    "named after the input's, and end in .parquet. Rename the file "
-                    f"{path.removesuffix('.parquet')!r}."
-                )
+    for name, number in Counter(names).items():
+        if number > 1:
+            raise ValueError(
+                f"Two files of the input would have their labels in {name}: label files are named "
+                f"after the input's, and end in .parquet. Rename the file "
+                f"{name.removesuffix('.parquet')!r}."
+            )

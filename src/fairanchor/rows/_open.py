@@ -1,4 +1,4 @@
-"""From what users pass to ``fit`` to rows in chunks: pyarrow datasets and Dask collections."""
+"""From what users pass to ``fit`` and ``predict`` to rows: files, Dask collections, streams."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -49,13 +49,17 @@ class FileTable:
     def feature_names(self) -> list[str]:
         return self.dataset.feature_names
 
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
     def fingerprint(self) -> dict[str, Any]:
         """Identifies the rows."""
         return self.dataset.fingerprint()
 
     def read(self, missing: str) -> RawRows:
         """All rows, if they are few."""
-        return RawRows(*self.dataset.read(0, self.n_rows, missing))
+        return self.dataset.read(0, self.n_rows, missing)
 
     def open(
         self,
@@ -74,20 +78,14 @@ class FileTable:
         the number of rows of each group in a sample. With ``unit`` rows have unit length.
         """
         files, n_chunks = self.dataset, -(-self.n_rows // chunk_rows)
-        n_features = len(self.feature_names)
         if self.client is not None:
             from fairanchor.rows._dask import open_raw, read_files
 
             raw = read_files(self.client, files, chunk_rows, missing)
-            opened = open_raw(
-                self.client, raw, n_features, chunk_rows, n_clusters, n_jobs, self.progress, unit
-            )
-            opened.rows.parts = files.parts
-            return opened
+            return open_raw(self, raw, files.parts, chunk_rows, n_clusters, n_jobs, unit)
 
         def raw_chunks(missing: str = "own_group") -> Iterator[tuple[int, RawRows]]:
-            for k, read in enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing)):
-                yield k, RawRows(*read)
+            yield from enumerate(files.read_in_turn(0, self.n_rows, chunk_rows, missing))
 
         def chunks() -> Iterator[Chunk]:
             for k, raw in raw_chunks():
@@ -97,29 +95,40 @@ class FileTable:
         surveys = (raw.survey(k * chunk_rows, sample) for k, raw in read_ahead(raw_chunks(missing)))
         groups, sizes, scale = merge_surveys(surveys, n_chunks, self.progress)
         names = tuple(groups.names)
-        rows = StreamedRows(chunks, n_features, sizes, chunk_rows, n_jobs)
+        rows = StreamedRows(chunks, self.n_features, sizes, chunk_rows, n_jobs)
         rows.parts = files.parts
         rows.drawn = sample.drawn(groups, scale, n_jobs, unit)
-        return OpenedRows(rows, groups, scale)
+        return rows, groups, scale
 
 
 def kind_of(X: Any) -> str | None:
-    """``"files"``, ``"dask"``, or None for rows in memory."""
+    """``"files"``, ``"dask"``, ``"stream"``, or None for rows in memory.
+
+    The rows of a stream have to be fetched, through ``__arrow_c_stream__`` or as a lazy frame: a
+    relation of DuckDB, a reader of batches. Tables that NumPy reads directly are in memory.
+    """
     module = type(X).__module__
     if isinstance(X, FileTable) or (
         module.startswith("pyarrow") and type(X).__name__.endswith("Dataset")
     ):
         return "files"
-    return "dask" if module.startswith("dask") else None
+    if module.startswith("dask"):
+        return "dask"
+    is_lazy = hasattr(X, "collect") and hasattr(X, "collect_schema")
+    return "stream" if is_lazy or _has_stream(X) and not hasattr(X, "__array__") else None
 
 
 def source_of(X: Any, sensitive_features: Any) -> Any:
-    """The rows behind X: a `FileTable` or a `CollectionSource`."""
+    """The rows of files or of a Dask collection: a `FileTable` or a `CollectionSource`."""
     if kind_of(X) == "files":
         table = X if isinstance(X, FileTable) else FileTable(X)
         return table.source(sensitive_features)
-    from fairanchor.rows._dask import CollectionSource  # loads dask
-
+    try:
+        from fairanchor.rows._dask import CollectionSource
+    except ImportError as error:
+        raise ImportError(
+            "X is a Dask collection, which needs dask.distributed: pip install 'fairanchor[dask]'."
+        ) from error
     if hasattr(X, "columns"):
         sensitive_features = column_names(sensitive_features)
     return CollectionSource.of(X, sensitive_features)
@@ -129,15 +138,13 @@ def column_names(sensitive_features: Any) -> list[str]:
     """Names of the sensitive columns."""
     if sensitive_features is None:
         return []
-    if isinstance(sensitive_features, str):
-        return [sensitive_features]
-    is_list = isinstance(sensitive_features, (list, tuple)) and len(sensitive_features) > 0
-    if not is_list or not all(isinstance(name, str) for name in sensitive_features):
+    names = _as_names(sensitive_features)
+    if not names:
         raise TypeError(
             f"sensitive_features is a {type(sensitive_features).__name__}, expected the name of a "
             "column or a list of names: for rows that are not in memory, groups are read with them."
         )
-    return list(sensitive_features)
+    return names
 
 
 def sensitive_names(X: Any, sensitive_features: Any) -> list[str] | None:
@@ -147,3 +154,77 @@ def sensitive_names(X: Any, sensitive_features: Any) -> list[str] | None:
         names = column_names(sensitive_features)
         return names if names and len(set(names)) == len(names) else None
     return text_names(sensitive_features)
+
+
+# Rows that are fetched batch by batch.
+
+
+def is_batched(X: Any) -> bool:
+    """Whether `tables_of` yields the rows: of a stream, a dataset or a Dask DataFrame."""
+    kind = kind_of(X)
+    if kind == "files":
+        return hasattr(X, "scanner")
+    return kind == "stream" or (kind == "dask" and hasattr(X, "columns"))
+
+
+def tables_of(X: Any, sensitive_features: Any, *, whole: bool = False) -> Iterator[tuple]:
+    """Tables of pyarrow and their groups; named columns are taken out of the tables.
+
+    One table after the other, or one of all rows: so are those whose groups are not in the stream.
+    """
+    import pyarrow as pa
+
+    batches = _batches(X)
+    if whole or not (sensitive_features is None or _as_names(sensitive_features)):
+        every = list(batches)
+        if not every:
+            raise ValueError(f"X is a {type(X).__name__} without rows.")
+        yield _split(pa.Table.from_batches(every), sensitive_features)
+        return
+    for batch in batches:
+        yield _split(pa.Table.from_batches([batch]), sensitive_features)
+
+
+def _has_stream(X: Any) -> bool:
+    return hasattr(X, "__arrow_c_stream__")
+
+
+def _batches(X: Any) -> Iterator[Any]:
+    """Record batches with rows."""
+    import pyarrow as pa
+
+    streams: Any = [X]
+    if hasattr(X, "scanner"):
+        streams = [X.scanner().to_reader()]
+    elif kind_of(X) == "dask":
+        frames = (part.compute() for part in X.partitions)
+        streams = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    elif not _has_stream(X):  # a lazy frame of polars; older ones have no batches
+        streams = X.collect_batches() if hasattr(X, "collect_batches") else [X.collect()]
+    for stream in streams:
+        for batch in pa.RecordBatchReader.from_stream(stream):
+            if batch.num_rows:
+                yield batch
+
+
+def _as_names(sensitive_features: Any) -> list[str]:
+    """Names of columns; none, if these are values."""
+    if isinstance(sensitive_features, str):
+        return [sensitive_features]
+    is_list = isinstance(sensitive_features, (list, tuple))
+    are_names = is_list and all(isinstance(name, str) for name in sensitive_features)
+    return list(sensitive_features) if are_names else []
+
+
+def _split(table: Any, sensitive_features: Any) -> tuple[Any, Any]:
+    names = _as_names(sensitive_features)
+    missing = [name for name in names if name not in table.column_names]
+    if missing and (isinstance(sensitive_features, str) or len(names) != len(table)):
+        raise ValueError(
+            f"sensitive_features names {missing[0]!r}, which is not a column of X. It has: "
+            f"{', '.join(table.column_names[:20])}."
+        )
+    if missing or not names:
+        return table, sensitive_features
+    columns = table.column(names[0]) if len(names) == 1 else table.select(names)
+    return table.drop_columns(names), columns

@@ -8,7 +8,6 @@ import numpy as np
 
 from fairanchor._utils._sampling import split_by_code
 from fairanchor._utils._scaling import largest_value, scale_of_largest
-from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, encode_names, groups_of_counts, sorted_names
 from fairanchor.rows._chunks import Chunk, ChunkedRows, DrawnRows, hashes_of, smallest_hashes
 from fairanchor.rows._memory import MemoryRows
@@ -18,12 +17,8 @@ from fairanchor.rows._tables import UnitTable
 SURVEY = "first look"
 
 
-class OpenedRows(NamedTuple):
-    """Rows in chunks, their groups (without codes), and what features were multiplied by."""
-
-    rows: ChunkedRows
-    groups: Groups
-    scale: float
+#: Rows in chunks, their groups (without codes), and what features were multiplied by.
+OpenedRows = tuple[ChunkedRows, Groups, float]
 
 
 class Survey(NamedTuple):
@@ -37,30 +32,27 @@ class Survey(NamedTuple):
 
 @dataclass(frozen=True)
 class RawRows:
-    """Rows of a chunk: features, and sensitive columns as pyarrow arrays."""
+    """Rows of a chunk: features, and the sensitive columns as a table of pyarrow."""
 
     X: np.ndarray
-    columns: list
+    columns: Any
 
     def __sizeof__(self) -> int:
         # A cluster weighs it against the work of moving the rows.
-        return self.X.nbytes + sum(column.nbytes for column in self.columns)
+        return int(self.X.nbytes + self.columns.nbytes)
+
+    @property
+    def sensitive_features(self) -> Any:
+        """As estimators take them: None without columns, one column without its name."""
+        if self.columns.num_columns == 0:
+            return None
+        return self.columns if self.columns.num_columns > 1 else self.columns.column(0)
 
     def _encoded(self) -> tuple[np.ndarray, list]:
         """Codes and names of the groups; a single group without a column."""
-        if not self.columns:
+        if self.columns.num_columns == 0:
             return np.zeros(len(self.X), dtype=np.int64), ["all"]
-        codes, names = _encoded(self.columns[0])
-        if len(self.columns) == 1:
-            return codes, names
-        joint = [(name,) for name in names]
-        for column in self.columns[1:]:
-            own, names = _encoded(column)
-            present, codes = np.unique(codes * len(names) + own, return_inverse=True)
-            joint = [
-                (*joint[cell // len(names)], names[cell % len(names)]) for cell in present.tolist()
-            ]
-        return codes, joint
+        return encode_names(self.columns, missing="own_group")
 
     def survey(self, start: int, sample: "RunningSample | None" = None) -> Survey:
         """Survey of these rows, of which ``start`` is the global number of the first."""
@@ -153,7 +145,7 @@ def merge_surveys(
             progress(SURVEY, len(surveys), n_chunks)
         for name, row in zip(survey.names, survey.first_rows.tolist(), strict=True):
             first_rows[name] = min(row, first_rows.get(name, row))
-    names = sorted_names(list(first_rows))
+    names = sorted_names(_of_one_type(list(first_rows)))
     place = {name: k for k, name in enumerate(names)}
     sizes = np.zeros((len(surveys), len(names)), dtype=np.int64)
     for row, survey in zip(sizes, surveys, strict=True):
@@ -166,37 +158,25 @@ def merge_surveys(
     return groups, np.ascontiguousarray(sizes[:, order]), scale
 
 
-def _encoded(column: Any) -> tuple[np.ndarray, list]:
-    """Codes and sorted names of a sensitive column, from its distinct values."""
-    import pyarrow as pa
-    import pyarrow.types as types
+def _of_one_type(names: list) -> list:
+    """Names of groups by column as if all chunks were one column; text among numbers is an error.
 
-    if not types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    column = column.unify_dictionaries().combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # older versions of pyarrow
-        column = column.chunk(0)
-    n_values = len(column.dictionary)
-    indices = column.indices.fill_null(n_values).to_numpy()
-    counts = np.bincount(indices, minlength=n_values + 1)
-    present = np.flatnonzero(counts)
-    values = column.dictionary.take(pa.array(present, mask=present == n_values))
-    codes, names = encode_names(as_table([values]), missing="own_group")
-    place = np.zeros(n_values + 1, dtype=np.int64)
-    place[present] = codes
-    return place[indices], names
-
-
-def as_table(columns: list, names: Any = None) -> Any:
-    """Sensitive columns of pyarrow as `check_groups` takes them."""
-    separate = tuple(map(_without_floats, columns))
-    return separate[0] if len(separate) == 1 else SeparateColumns(separate, names)
-
-
-def _without_floats(column: Any) -> Any:
-    """Integers with missing values as objects: as floats their names would differ by chunk."""
-    import pyarrow.types as types
-
-    if types.is_integer(column.type) and column.null_count:
-        return np.array(column.to_pylist(), dtype=object)
-    return column
+    Whole numbers are integers in a chunk that has missing values beside them, elsewhere floats.
+    """
+    if not isinstance(names[0], tuple):
+        return [name for (name,) in _of_one_type([(name,) for name in names])]
+    columns = []
+    for values in zip(*names, strict=True):
+        first = {type(value): value for value in values if value is not None}
+        if set(first) == {int, float}:
+            are_whole = all(value is None or float(value).is_integer() for value in values)
+            type_ = int if are_whole and None in values else float
+            values = tuple(None if value is None else type_(value) for value in values)
+        elif len(first) > 1:
+            listed = " and ".join(f"{value!r} ({type_.__name__})" for type_, value in first.items())
+            raise ValueError(
+                f"sensitive_features has groups of different types in different rows: {listed}. "
+                "Give all rows of a column one type."
+            )
+        columns.append(values)
+    return list(zip(*columns, strict=True))

@@ -16,17 +16,11 @@ import pyarrow.types as types
 from pyarrow.fs import FileType
 
 from fairanchor._utils._cached import cached_property
-from fairanchor.rows._columns import (
-    MISSING_ADVICE,
-    check_finite,
-    check_groups_known,
-    joined,
-    kind_of_names,
-    numbers_of,
-    plain,
-)
 from fairanchor.rows._label_files import names_of_files, paths_below
+from fairanchor.rows._raw_rows import RawRows
+from fairanchor.rows._tables import check_finite
 
+MISSING_ADVICE = "missing_groups='own_group'"
 KINDS = {"parquet": "parquet", "ipc": "ipc", "arrow": "ipc", "feather": "ipc"}
 # Types whose numbers float32 holds.
 SHORT = {
@@ -181,15 +175,12 @@ class RowFiles:
         they have to be numbers.
         """
         footers = dataset if isinstance(dataset, Footers) else Footers.of(dataset)
+        footers.check_names()
         names = footers.names
         for name in sensitive:
             if name not in names:
-                is_in_paths = name in footers.dataset.schema.names
-                where = (
-                    "in the names of directories, not in the files" if is_in_paths else "missing"
-                )
                 raise ValueError(
-                    f"The column {name!r} of sensitive_features is {where}. The files of the "
+                    f"The column {name!r} of sensitive_features is missing. The files of the "
                     f"dataset have: {', '.join(names[:20])}."
                 )
         if features is None:
@@ -200,7 +191,6 @@ class RowFiles:
                 "expected at least one feature to compute distances from."
             )
         footers.check_columns(features, sensitive, numbers=numbers)
-        footers.check_names()
         files = tuple(file for file, _ in footers.opened)
         if not any(file.n_rows for file in files):
             raise ValueError(
@@ -252,9 +242,7 @@ class RowFiles:
         columns = {"features": self.features, "sensitive_features": self.sensitive}
         return {"files": files, **columns, "preprocessing": made}
 
-    def read(
-        self, start: int, stop: int, missing: str = "own_group"
-    ) -> tuple[np.ndarray, list[pa.ChunkedArray]]:
+    def read(self, start: int, stop: int, missing: str = "own_group") -> RawRows:
         """Features (finite) and sensitive columns of a span of rows.
 
         ``missing`` is "error" or "own_group": how missing groups are treated.
@@ -263,15 +251,14 @@ class RowFiles:
 
     def read_in_turn(
         self, start: int, stop: int, n_rows: int, missing: str = "own_group"
-    ) -> Iterator[tuple[np.ndarray, list[pa.ChunkedArray]]]:
+    ) -> Iterator[RawRows]:
         """`read` of ``n_rows`` rows after the other; no row group is decoded twice."""
         batches = self._batches(start, stop)
         rest: tuple | None = None
         for begin in range(start, stop, n_rows):
             size = min(n_rows, stop - begin)
             X = np.empty((size, len(self.feature_names)), dtype=self.dtype)
-            columns: list[list] = [[] for _ in self.sensitive]
-            place = 0
+            tables, place = [], 0
             while place < size:
                 file, batch, row = rest or next(batches)
                 rest = None
@@ -280,12 +267,14 @@ class RowFiles:
                     rest = file, batch.slice(taken), row + taken
                     batch = batch.slice(0, taken)
                 self._write_numbers(batch, X[place : place + batch.num_rows], file, row)
-                for values, name in zip(columns, self.sensitive, strict=True):
-                    values.append(plain(batch.column(name)))
-                    if missing == "error":
-                        check_groups_known(values[-1], name, file.path, row, self.missing_advice)
+                columns = {name: plain(batch.column(name)) for name in self.sensitive}
+                if missing == "error":
+                    for name, values in columns.items():
+                        check_groups_known(values, name, file.path, row, self.missing_advice)
+                tables.append(pa.table(columns))
                 place += batch.num_rows
-            yield X, [joined(values) for values in columns]
+            # A column without any value takes the type that it has elsewhere.
+            yield RawRows(X, pa.concat_tables(tables, promote_options="default"))
 
     def tables(self, start: int, stop: int) -> Iterator[tuple[str, int, pa.Table]]:
         """Yield the columns of a span as they are in the files: (path, first row, table)."""
@@ -297,7 +286,7 @@ class RowFiles:
     ) -> None:
         if self.preprocessing is None:
             for j, name in enumerate(self.features):
-                out[:, j] = numbers_of(batch.column(name), name, file.path, row)
+                out[:, j] = numbers_of(batch.column(name))
             check_finite(out, self.features, file.path, row)
             return
         try:
@@ -348,23 +337,13 @@ class RowFiles:
 
 def _kind_of(dataset: Any) -> str:
     """``"parquet"`` or ``"ipc"``."""
-    advice = "Write it as Parquet once (pyarrow.dataset.write_dataset)."
-    if not hasattr(dataset, "files"):
-        name = type(dataset).__name__
-        advice = {
-            "InMemoryDataset": "Its rows are in memory already: give fit the features of "
-            "dataset.to_table(), and sensitive_features as values.",
-            "UnionDataset": "Open all files as one: pyarrow.dataset.dataset([path, ...]).",
-        }.get(name, advice)
-        raise TypeError(
-            f"The dataset is of type {name}, expected a FileSystemDataset of Parquet or Arrow IPC "
-            f"files. {advice}"
-        )
-    format_ = dataset.format.default_extname
+    format_ = dataset.format.default_extname if hasattr(dataset, "files") else None
     if format_ not in KINDS:
+        what = f"type {type(dataset).__name__}" if format_ is None else f"format {format_!r}"
         raise TypeError(
-            f"The dataset is of format {format_!r}, expected Parquet or Arrow IPC files: every "
-            f"pass reads some rows of some files, which text does not allow. {advice}"
+            f"The dataset is of {what}, expected a FileSystemDataset of Parquet or Arrow IPC "
+            "files, of which every pass can read some rows. Write it to such files once "
+            "(pyarrow.dataset.write_dataset), or give fit the features of dataset.to_table()."
         )
     return KINDS[format_]
 
@@ -425,3 +404,58 @@ def _read_ipc(
     file = pa.ipc.open_file(source, options=options)
     for piece in pieces:
         yield file.get_batch(piece).select(columns)
+
+
+# Columns.
+
+
+def kind_of_names(type_: pa.DataType) -> str:
+    """What types of a sensitive column have to share, for equal groups to have equal names."""
+    if types.is_dictionary(type_):
+        type_ = type_.value_type
+    if types.is_integer(type_) and not types.is_uint64(type_):
+        return "integer"
+    if types.is_floating(type_):
+        return "number"
+    return "text" if types.is_string(type_) or types.is_large_string(type_) else str(type_)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A column as a dictionary whose values have a width that all files share."""
+    if types.is_null(column.type):
+        return column
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    wide = {"integer": pa.int64(), "number": pa.float64(), "text": pa.large_string()}
+    values, indices = column.dictionary, column.indices
+    values = values.cast(wide.get(kind_of_names(values.type), values.type))
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values)
+
+
+def check_groups_known(
+    column: pa.Array, name: Any, where: str, row: int, advice: str = MISSING_ADVICE
+) -> None:
+    """Raise an error for rows without a group; ``row`` is the number of the first one."""
+    if types.is_dictionary(column.type):
+        if not column.null_count and not _is_missing(column.dictionary).any():
+            return
+        column = column.dictionary_decode()
+    is_missing = _is_missing(column)
+    if is_missing.any():
+        raise ValueError(
+            f"{where} has {np.count_nonzero(is_missing)} or more missing values in column "
+            f"{name!r} of sensitive_features, the first in row {row + int(np.argmax(is_missing))}: "
+            f"a row without a group cannot be counted for one. Use {advice} to treat them as a "
+            "separate group, or leave these rows out."
+        )
+
+
+def _is_missing(column: pa.Array) -> np.ndarray:
+    return column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column of numbers as an array; missing values are NaN."""
+    if column.null_count and types.is_boolean(column.type):
+        column = column.cast(pa.float32())
+    return column.to_numpy(zero_copy_only=False)

@@ -101,6 +101,28 @@ def stacked(tables: Sequence[Any]) -> Any:
     return np.concatenate(tables)
 
 
+def check_finite(X: Any, columns: Sequence, where: str, row: int = 0) -> None:
+    """Raise an error for NaN and infinity; ``row`` is the number of the first row."""
+    values = X.data if sparse.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad) > 0:
+        place = tuple(bad[0])
+        i, j = place if values is X else _place_of(X, *place)
+        what = "a missing value (NaN)" if np.isnan(values[place]) else "infinity"
+        raise ValueError(
+            f"{where} has {what} in column {columns[j]!r}, row {row + i}. Distances need "
+            "finite numbers: impute or drop them."
+        )
+
+
+def _place_of(X: Any, entry: int) -> tuple[int, int]:
+    """Row and column of an entry that a sparse table stores."""
+    return int(np.searchsorted(X.indptr, entry, side="right")) - 1, X.indices[entry]
+
+
 def dense_rows(X: Any) -> np.ndarray:
     """A few rows as a float64 array."""
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)

@@ -14,7 +14,6 @@ from fairanchor._utils._shared_state import users_stacklevel
 from fairanchor.exceptions import FairnessWarning
 from fairanchor.groups._columns import SeparateColumns
 from fairanchor.groups._groups import Groups, check_groups
-from fairanchor.rows._raw_rows import as_table
 from fairanchor.tables._preprocessing import Preprocessing
 from fairanchor.tables._read import TableSource
 from fairanchor.tables._roles import CLUSTER, MissingPolicy, Roles, is_missing, require_columns
@@ -170,8 +169,7 @@ def groups_of(
                 f"{counted(int(absent.sum()), 'missing value')} in {counted(len(table), 'row')}, "
                 f"the first in row {int(np.argmax(absent))} (counted from 0). {advice}"
             )
-    sensitive = as_table([table.column(name) for name in columns], tuple(columns))
-    return check_groups(sensitive, len(table), missing=missing)
+    return check_groups(table.select(columns), len(table), missing=missing)
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray:

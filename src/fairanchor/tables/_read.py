@@ -12,22 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import csv, ipc, parquet
+from pyarrow import csv
 
 from fairanchor.rows._row_files import Footers
 from fairanchor.tables._wording import quoted
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 NOT_UTF8 = "{} is not UTF-8 text: convert it, for instance with iconv -f latin1 -t utf-8."
-SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
-GZIP = b"\x1f\x8b"
-SIGNATURES = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"\xff\xff\xff\xff": "stream"}
+# All other files are text.
+FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc",
+           ".ipc": "ipc"}  # fmt: skip
+TITLES = {"parquet": "Parquet", "ipc": "Arrow"}
 
 
 class TableSource:
     """A table whose column names are known and whose columns are read on request.
 
-    ``footers`` are those of a directory's files, None for a single file.
+    ``footers`` are those of Parquet or Arrow files, None for text.
     """
 
     def __init__(
@@ -86,37 +87,34 @@ def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def open_table(path: Any, *, delimiter: str | None = None) -> TableSource:
     """Open a table without reading its rows: a file, or a directory of Parquet or Arrow files.
 
-    A file may be compressed by gzip; ``-`` is standard input, and a pipe is read to its end. The
-    content decides between Parquet, Arrow and text. Values of text are separated by
-    ``delimiter``, by default a tab for ``.tsv`` and ``.tab``, else a comma.
+    The suffix decides between Parquet, Arrow and text, which may be compressed by gzip (``.gz``).
+    ``-`` is standard input, text as well, and a pipe is read to its end. Values of text are
+    separated by ``delimiter``, by default a tab for ``.tsv`` and ``.tab``, else a comma.
     """
+    path = str(path)
+    if path != "-" and not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {path}.")
     if os.path.isdir(path):
-        return _open_directory(str(path))
-    data, title = _data_of(path)
-    name = Path(str(path).lower())
-    with _stream(data) as stream:
-        head = stream.read(4096)
-    if head[:2] == GZIP:
-        name = name.with_suffix("") if name.suffix == ".gz" else name
-        with _reading(title, "gzip"):
-            data = pa.py_buffer(pa.CompressedInputStream(_stream(data), "gzip").read())
-        head = bytes(memoryview(data)[:4096])
-    for start, kind in SIGNATURES.items():
-        if head.startswith(start):
-            return _open_binary(data, title, kind)
-    _check_text(head, name.suffix, title)
-    is_tsv = name.suffix in (".tsv", ".tab")
+        return _open_files(path, _files_in(path))
+    if _format_of(path) is not None:
+        return _open_files(path, [path])
+    data, title = _text_of(path)
+    is_tsv = Path(path.lower().removesuffix(".gz")).suffix in (".tsv", ".tab")
     return _open_csv(data, title, delimiter or ("\t" if is_tsv else ","))
 
 
-def _open_directory(directory: str) -> TableSource:
-    """The Parquet or Arrow files of a directory, in the order of their names."""
+def _format_of(path: str) -> str | None:
+    return FORMATS.get(os.path.splitext(path)[1].lower())
+
+
+def _files_in(directory: str) -> list[str]:
+    """The Parquet or Arrow files in a directory, in the order of their names."""
     hidden = re.compile(r"(^|/)[._]")
     paths = [path.as_posix() for path in Path(directory).rglob("*") if path.is_file()]
     paths = sorted(path for path in paths if not hidden.search(os.path.relpath(path, directory)))
     if not paths:
         raise ValueError(f"{directory} has no files, expected Parquet or Arrow files.")
-    first = {SUFFIXES.get(os.path.splitext(path)[1].lower()): path for path in reversed(paths)}
+    first = {_format_of(path): path for path in reversed(paths)}
     if len(first) > 1 or None in first:
         examples = [first[None]] if None in first else list(first.values())
         raise ValueError(
@@ -124,52 +122,55 @@ def _open_directory(directory: str) -> TableSource:
             ".parquet files, or only .arrow (.feather). Convert text files to Parquet, or name a "
             "single one."
         )
-    [kind] = first
-    footers = Footers.of(ds.dataset(paths, format=kind))
+    return paths
+
+
+def _open_files(title: str, paths: list[str]) -> TableSource:
+    """Parquet or Arrow files as one table."""
+    kind = str(_format_of(paths[0]))
+    with _reading(title, TITLES[kind]):
+        dataset = ds.dataset(paths, format=kind)
+    footers = Footers.of(dataset)
 
     def read(columns: list[str], names: set[str]) -> pa.Table:
         features = [column for column in columns if column not in names]
         footers.check_columns(features, [c for c in columns if c in names], numbers=False)
-        with _reading(directory, f"directory of {kind}"):
-            return footers.dataset.to_table(columns)
+        with _reading(title, TITLES[kind]):
+            table = dataset.to_table(columns)
+            # Offsets in a damaged file can point anywhere, and using them would crash the process.
+            table.validate(full=True)
+        return table
 
-    return TableSource(directory, footers.names, read, footers)
+    return TableSource(title, footers.names, read, footers)
 
 
-def _data_of(path: Any) -> tuple[Path | pa.Buffer, str]:
-    """A Path, or all bytes of standard input or a pipe as a Buffer; and the table's name."""
-    if str(path) == "-":
+def _text_of(path: str) -> tuple[Path | pa.Buffer, str]:
+    """A Path, or the content of standard input, a pipe or a compressed file; the table's name."""
+    title, is_compressed = path, path.lower().endswith(".gz")
+    data: Path | pa.Buffer = Path(path)
+    if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed: expected a table.")
-        content, title = sys.stdin.buffer.read(), "standard input"
-    else:
-        path, title = Path(path), str(path)
-        if not path.exists():
-            raise FileNotFoundError(f"There is no file {path}.")
-        if path.is_file() and path.stat().st_size > 0:
-            return path, title
-        content = path.read_bytes()  # a pipe cannot be read twice
-    if not content:
+        data, title = pa.py_buffer(sys.stdin.buffer.read()), "standard input"
+    elif is_compressed or not os.path.isfile(path):  # a pipe cannot be read twice
+        data = pa.py_buffer(Path(path).read_bytes())
+    if is_compressed:
+        with _reading(title, "gzip"):
+            data = pa.py_buffer(pa.CompressedInputStream(_stream(data), "gzip").read())
+    with _stream(data) as stream:
+        head = stream.read(4096)
+    if not head:
         raise ValueError(f"{title} is empty: expected a table.")
-    return pa.py_buffer(content), title
+    if b"\x00" in head or head.startswith(b"PK\x03\x04"):
+        raise ValueError(
+            f"{title} is not text with values between separators. Parquet and Arrow files are read "
+            "by their suffix; save a workbook as CSV, convert UTF-16 to UTF-8."
+        )
+    return data, title
 
 
 def _stream(data: Path | pa.Buffer) -> pa.NativeFile:
     return pa.BufferReader(data) if isinstance(data, pa.Buffer) else pa.OSFile(str(data), "rb")
-
-
-def _check_text(head: bytes, suffix: str, title: str) -> None:
-    """Raise an error for the first bytes of a file that is no text table."""
-    if suffix in (*SUFFIXES, ".ipc"):
-        raise ValueError(
-            f"{title} ends in {suffix!r} but does not begin as such a file does: it is damaged or "
-            "has the wrong suffix."
-        )
-    if b"\x00" in head or head.startswith((b"PK\x03\x04", b"BZh91AY", b"[", b"{")):
-        raise ValueError(
-            f"{title} is not text with values between separators, and neither Parquet nor Arrow. "
-            "Save a workbook as CSV, convert UTF-16 to UTF-8, decompress other archives than gzip."
-        )
 
 
 def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource:
@@ -227,24 +228,6 @@ def _check_line_breaks(column: pa.ChunkedArray, name: str, title: str) -> None:
             f"contains a line break: {quoted(column[row].as_py())}. A quote before it is probably "
             "not closed; columns that are used must not contain line breaks."
         )
-
-
-def _open_binary(data: Path | pa.Buffer, title: str, kind: str) -> TableSource:
-    """A Parquet file, or an Arrow file or stream."""
-    openers = {"Parquet": parquet.ParquetFile, "Arrow": ipc.open_file, "stream": ipc.open_stream}
-    with _reading(title, kind):
-        reader = openers[kind](_stream(data))
-
-    def read(columns: list[str], names: set[str]) -> pa.Table:
-        with _reading(title, kind):
-            is_parquet = kind == "Parquet"
-            table = reader.read(columns=columns) if is_parquet else reader.read_all()
-            # Offsets in a damaged file can point anywhere, and using them would crash the process.
-            table.validate(full=True)
-            return table.select(columns)
-
-    schema = reader.schema_arrow if kind == "Parquet" else reader.schema
-    return TableSource(title, list(schema.names), read)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 import numpy as np
@@ -68,7 +68,7 @@ class MissingPolicy:
         return cls(chosen)
 
     @property
-    def groups(self) -> str:
+    def groups(self) -> Literal["error", "own_group"]:
         """The parameter ``missing_groups`` of an estimator."""
         return "own_group" if "own-group" in self.choices else "error"
 
@@ -151,19 +151,13 @@ def require_columns(source: TableSource, names: Iterable[str], advice: str = "")
     """Raise an error for a name that the table does not have, with the nearest one it has."""
     for name in names:
         if name not in source.columns:
-            near = nearest(name, source.columns)
+            by_lower = {column.strip().lower(): column for column in source.columns}
+            near = get_close_matches(name.strip().lower(), by_lower, n=1)
             raise ValueError(
                 f"{source.title} has no column {quoted(name)}"
-                f"{'.' if near is None else f'; did you mean {quoted(near)}?'} "
+                f"{f'; did you mean {quoted(by_lower[near[0]])}?' if near else '.'} "
                 f"Its columns are {_shortened(source.columns)}.{advice}"
             )
-
-
-def nearest(name: str, columns: Iterable[str]) -> str | None:
-    """The column whose name is most similar, if any is."""
-    by_lower = {column.strip().lower(): column for column in columns}
-    near = get_close_matches(name.strip().lower(), by_lower, n=1)
-    return by_lower[near[0]] if near else None
 
 
 def _shortened(columns: Sequence[str], most: int = 20) -> str:
