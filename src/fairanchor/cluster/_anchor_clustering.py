@@ -324,14 +324,13 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), dataset or Dask collection
-            Rows to cluster: in memory, in the Parquet or Arrow files of a pyarrow dataset, or in a
-            Dask DataFrame or array, whose client must be open.
+            Rows to cluster, in memory or elsewhere, as in `FairKMeans.fit`.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Group of each row. Without it all rows are one group, which a warning reports. For
-            datasets and Dask DataFrames the name of a column or a list of names; all other
-            columns are features.
+            files, Dask DataFrames and Arrow streams the name of a column or a list of names; all
+            other columns are features.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row; targets and counts are then in weight.
 

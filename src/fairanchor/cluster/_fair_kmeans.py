@@ -272,15 +272,17 @@ default="population"
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), dataset or Dask collection
-            Rows to cluster: in memory (sparse rows stay sparse, in CSR format), in the Parquet or
-            Arrow files of a pyarrow dataset, or in a Dask DataFrame or array, whose client must be
-            open. Anything else with ``__arrow_c_stream__`` (a relation of DuckDB, a reader of
-            record batches) and a lazy frame of polars are read into memory in batches.
+            Rows to cluster: in memory (sparse rows stay sparse, in CSR format), in files (a pyarrow
+            dataset of Parquet or Arrow files, the path of a file or directory, or a list of paths),
+            in a Dask DataFrame or array, whose client must be open, or from a function that opens
+            an Arrow stream, such as the result of a query, anew for each pass. Anything else with
+            ``__arrow_c_stream__`` (a relation of DuckDB, a reader of record batches) and a lazy
+            frame of polars are read into memory in batches.
         y : Ignored
             Present for API consistency.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)
             Group of each row. Without it all rows are one group, and only the sizes of the
-            clusters can be constrained; a warning reports it if they are not. For datasets,
+            clusters can be constrained; a warning reports it if they are not. For files,
             Dask DataFrames and Arrow streams the name of a column or a list of names; all other
             columns are features.
         sample_weight : array-like of shape (n_samples,), default=None

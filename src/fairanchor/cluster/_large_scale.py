@@ -46,6 +46,9 @@ from fairanchor.rows._label_files import ChunkedLabels
 from fairanchor.rows._open import is_batched, kind_of, sensitive_names, source_of, tables_of
 from fairanchor.rows._tables import with_unit_rows
 
+# Least number of rows of a sample.
+ROWS_PER_CLUSTER = 50
+
 
 @dataclass(frozen=True)
 class TrainingRows:
@@ -92,16 +95,18 @@ class TrainingRows:
         """
         if not self.in_chunks:
             return None
-        least_per_group = np.broadcast_to(least_per_group, self.rows.n_groups)
-        return self.sampler.draw(
-            self.rows, least_rows=50 * n_clusters, least_per_group=least_per_group, second=second
+        n_rows = self.sampler.rows_to_draw(
+            self.rows.n_groups, least_rows=ROWS_PER_CLUSTER * n_clusters
         )
+        wanted = np.broadcast_to(np.maximum(n_rows, least_per_group), self.rows.n_groups)
+        return self.rows.draw(wanted, second=second)
 
     def samples(self, n_clusters: int, drawn: Any = None) -> Any:
         """Weighted samples, from small to large; none of a small table."""
+        least_rows = ROWS_PER_CLUSTER * n_clusters
         if drawn is not None:
-            return self.sampler.samples_of_drawn(self.rows, drawn, least_rows=50 * n_clusters)
-        return self.sampler.samples(self.rows, self.distinct, least_rows=50 * n_clusters)
+            return self.sampler.samples_of_drawn(self.rows, drawn, least_rows=least_rows)
+        return self.sampler.samples(self.rows, self.distinct, least_rows=least_rows)
 
 
 class LargeScaleClusterer(FairClusterer):
@@ -382,7 +387,9 @@ class LargeScaleClusterer(FairClusterer):
             warm_up(source.client, partial(_fit_few_rows, type(self)))
         rows, groups, scale = source.open(
             self._chunk_rows, self.missing_groups, self.n_jobs, self.n_clusters or 1,
-            partial(self._sampler.rows_to_draw, least_rows=50 * (self.n_clusters or 1)),
+            partial(
+                self._sampler.rows_to_draw, least_rows=ROWS_PER_CLUSTER * (self.n_clusters or 1)
+            ),
             unit=self._has_unit_rows,
         )  # fmt: skip
         rows.checkpoint, rows.progress = checkpoint, source.progress

@@ -1,7 +1,9 @@
 """From what users pass to ``fit`` and ``predict`` to rows: files, Dask collections, streams."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from fairanchor.groups._columns import text_names
@@ -104,13 +106,14 @@ class FileTable:
 def kind_of(X: Any) -> str | None:
     """``"files"``, ``"dask"``, ``"stream"``, or None for rows in memory.
 
+    Files are a pyarrow dataset, the path of a file or a directory, a list of paths, or a function
+    that opens an Arrow stream, which is read again in every pass.
     The rows of a stream have to be fetched, through ``__arrow_c_stream__`` or as a lazy frame: a
     relation of DuckDB, a reader of batches. Tables that NumPy reads directly are in memory.
     """
     module = type(X).__module__
-    if isinstance(X, FileTable) or (
-        module.startswith("pyarrow") and type(X).__name__.endswith("Dataset")
-    ):
+    is_dataset = module.startswith("pyarrow") and type(X).__name__.endswith("Dataset")
+    if isinstance(X, FileTable) or is_dataset or _are_paths(X) or _is_function(X):
         return "files"
     if module.startswith("dask"):
         return "dask"
@@ -121,7 +124,11 @@ def kind_of(X: Any) -> str | None:
 def source_of(X: Any, sensitive_features: Any) -> Any:
     """The rows of files or of a Dask collection: a `FileTable` or a `CollectionSource`."""
     if kind_of(X) == "files":
-        table = X if isinstance(X, FileTable) else FileTable(X)
+        if _is_function(X):
+            from fairanchor.rows._row_stream import RowStream  # loads pyarrow
+
+            return FileTable(RowStream.opened(X, column_names(sensitive_features)))
+        table = X if isinstance(X, FileTable) else FileTable(_dataset(X))
         return table.source(sensitive_features)
     try:
         from fairanchor.rows._dask import CollectionSource
@@ -163,7 +170,7 @@ def is_batched(X: Any) -> bool:
     """Whether `tables_of` yields the rows: of a stream, a dataset or a Dask DataFrame."""
     kind = kind_of(X)
     if kind == "files":
-        return hasattr(X, "scanner")
+        return not isinstance(X, FileTable)
     return kind == "stream" or (kind == "dask" and hasattr(X, "columns"))
 
 
@@ -185,6 +192,30 @@ def tables_of(X: Any, sensitive_features: Any, *, whole: bool = False) -> Iterat
         yield _split(pa.Table.from_batches([batch]), sensitive_features)
 
 
+def _is_function(X: Any) -> bool:
+    return callable(X) and not hasattr(X, "__array__") and not _has_stream(X)
+
+
+def _are_paths(X: Any) -> bool:
+    """Whether X is the path of a file or a directory, or a list of paths."""
+    paths = X if isinstance(X, (list, tuple)) else [X]
+    return len(paths) > 0 and all(isinstance(path, (str, os.PathLike)) for path in paths)
+
+
+def _dataset(X: Any) -> Any:
+    """X, or the pyarrow dataset of its paths: Arrow files by their suffix, else Parquet."""
+    if not _are_paths(X):
+        return X
+    import pyarrow.dataset
+
+    several = isinstance(X, (list, tuple))
+    paths = [os.fspath(path) for path in X] if several else [os.fspath(X)]
+    inside = next(Path(paths[0]).glob("*.*"), paths[0])  # of a directory
+    is_arrow = Path(inside).suffix in {".arrow", ".feather", ".ipc"}
+    source = paths if several else paths[0]
+    return pyarrow.dataset.dataset(source, format="ipc" if is_arrow else "parquet")
+
+
 def _has_stream(X: Any) -> bool:
     return hasattr(X, "__arrow_c_stream__")
 
@@ -194,8 +225,12 @@ def _batches(X: Any) -> Iterator[Any]:
     import pyarrow as pa
 
     streams: Any = [X]
-    if hasattr(X, "scanner"):
-        streams = [X.scanner().to_reader()]
+    if _is_function(X):
+        from fairanchor.rows._row_stream import reader_of
+
+        streams = [reader_of(X)]
+    elif kind_of(X) == "files":
+        streams = [_dataset(X).scanner().to_reader()]
     elif kind_of(X) == "dask":
         frames = (part.compute() for part in X.partitions)
         streams = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)

@@ -48,20 +48,8 @@ class Sampler:
                 n_larger = sample.n_rows
         return samples[::-1]
 
-    def draw(
-        self,
-        rows: ChunkedRows,
-        *,
-        least_rows: int,
-        least_per_group: np.ndarray,
-        second: bool = False,
-    ) -> DrawnRows:
-        """Rows in chunks from which `samples_of_drawn` makes samples: one pass for all."""
-        wanted = np.maximum(self.rows_to_draw(rows.n_groups, least_rows), least_per_group)
-        return rows.draw(wanted, second=second)
-
     def rows_to_draw(self, n_groups: int, least_rows: int) -> int:
-        """Rows of each of so many groups in the largest sample."""
+        """Rows of each of so many groups in the largest sample: those in `samples_of_drawn`."""
         return self._per_group(n_groups, self.sizes[0], least_rows)
 
     def samples_of_drawn(
