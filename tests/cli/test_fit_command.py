@@ -384,7 +384,7 @@ def test_sizes_and_groups_together(folder, run):
 def test_sizes_that_cannot_be_met_are_named_by_their_options(folder, run, option):
     size = {"--min-size": 301, "--max-size": 299}[option]
     message = run(*BASIC, "--max-size", 900, option, size, code=1).stderr
-    assert f"{option} of all clusters sums to" in message
+    assert f"misses its {option}={size} by" in message
     assert "_size" not in message
 
 
