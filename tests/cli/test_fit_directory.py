@@ -285,7 +285,8 @@ def test_bounds_hold_wherever_the_rows_are(files, run, option):
 
 
 def test_a_directory_needs_no_dask(files, run, monkeypatch):
-    monkeypatch.delitem(sys.modules, "fairanchor.rows._dask")
+    for module in ("fairanchor.rows._dask", "fairanchor.cli._fit"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     for library in ("dask", "distributed"):
         monkeypatch.setitem(sys.modules, library, None)
     run(*fit_arguments("stream", "labels"))
