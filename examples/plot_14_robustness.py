@@ -8,7 +8,7 @@ some records, fits again, and measures the balance of the rows whose records are
 """
 
 # %%
-# Two tables: in one the groups have nearly the same features, in the other they live apart.
+# Two tables: in one the groups have nearly the same features, in the other they are separated.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +22,7 @@ cluster = rng.normal(size=(3, 4))[rng.integers(0, 3, n_rows)] * 3.0
 shift = np.where(group == "a", 1.0, -1.0)[:, None] * [1.0, 0.0, 0.0, 0.0]
 tables = {
     "groups overlap": cluster + 0.5 * shift + rng.normal(size=cluster.shape),
-    "groups live apart": cluster + 6.0 * shift + rng.normal(size=cluster.shape),
+    "groups are separated": cluster + 6.0 * shift + rng.normal(size=cluster.shape),
 }
 
 # %%
@@ -47,7 +47,7 @@ plt.show()
 # %%
 # ``attack="search"`` looks for the worst records with a few fits, and ``attack="cfc"`` is the
 # setting of the published fairness attack (30 % of the rows under the attacker's control). Where
-# the groups live apart, a cluster of the one group takes its quota of the other from the wrong
+# the groups are separated, a cluster of one group takes its quota of the other from the wrong
 # records, and the honest rows of that cluster are all of one group.
 #
 # A result renders in notebooks: here is that of the last check.

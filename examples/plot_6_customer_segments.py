@@ -20,10 +20,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Bunch
 
 from fairanchor import FairKMeans, fairness_path
-from fairanchor.datasets import fetch_bank_marketing, load_bank_marketing
+from fairanchor.datasets import fetch_bank_marketing, load_bank_marketing, make_fair_blobs
 from fairanchor.metrics import cost_ratio_score, relative_balance_score
 from fairanchor.plotting import plot_composition, plot_fairness_path, plot_profiles
 from fairanchor.report import summarise_run, write_report
@@ -40,36 +39,25 @@ def bank_or_generated():
         return generated_customers(), "GENERATED customers: no figure below is about a real bank"
 
 
-def generated_customers(n=41_108, seed=0):
+def generated_customers():
     """As many rows, columns and groups as the public table has, and nothing else of it."""
-    rng = np.random.default_rng(seed)
-    status = rng.choice(["married", "single", "divorced"], n, p=[0.606, 0.282, 0.112])
-    age = rng.normal(np.select([status == "single", status == "married"], [33, 42], 45), 9)
-    boom = rng.random(n) < 0.35 + 0.1 * (status == "single")
-    economy = np.where(boom[:, None], -1.0, 1.0) * [1.2, 0.8, 0.3, 1.5, 1.4]
-    others = np.column_stack([rng.lognormal(5.2, 0.8, n), rng.poisson(1.5, n) + 1.0])
-    contact = np.column_stack([rng.integers(0, 1000, n), rng.poisson(0.2, n)])
-    data = np.column_stack([age, others, contact, economy + rng.normal(0, 0.4, (n, 5))])
-    names = [
-        "age",
-        "duration",
-        "campaign",
-        "pdays",
-        "previous",
-        "emp.var.rate",
-        "cons.price.idx",
-        "cons.conf.idx",
-        "euribor3m",
-        "nr.employed",
-    ]
-    return Bunch(data=data, sensitive_features=status, feature_names=names, n_clusters=2)
+    shares = {"married": 0.606, "single": 0.282, "divorced": 0.112}
+    generated = make_fair_blobs(
+        41_108,
+        n_features=10,
+        centers=2,
+        group_shares=shares,
+        skew=0.1,
+        cluster_std=5.0,
+        random_state=0,
+    )
+    return generated | {"feature_names": [f"column {j}" for j in range(10)]}
 
 
 bank, origin = bank_or_generated()
 print("Data:", origin)
-status, names = np.asarray(bank.sensitive_features), list(bank.feature_names)
-scaler = StandardScaler().fit(bank.data)
-X = scaler.transform(bank.data)
+status, names = np.asarray(bank["sensitive_features"]), list(bank["feature_names"])
+X = StandardScaler().fit_transform(bank["data"])
 for name, count in zip(*np.unique(status, return_counts=True), strict=True):
     print(f"{name:9s} {count:7,d} rows, {count / len(status):.1%}")
 

@@ -65,6 +65,18 @@ def test_a_grid_search_picks_a_fair_model_only_by_the_fair_scorer(scoring, best,
     assert search.best_params_ == {parameter: best}
 
 
+def test_a_search_without_routing_is_told_how_the_groups_reach_the_scorer():
+    search = GridSearchCV(
+        FairKMeans(2, random_state=0),
+        {"tolerance": [0.0]},
+        cv=2,
+        scoring=FairCostScorer(),
+        error_score="raise",
+    )
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
+        search.fit(X, sensitive_features=GROUP)
+
+
 def test_the_fair_scorer_is_minus_the_cost_of_balanced_labels():
     fair, free = (FairKMeans(2, tolerance=t, random_state=0) for t in (0.0, 1.0))
     given = {"sensitive_features": GROUP}

@@ -67,15 +67,15 @@ def antidote_rows(
         maximise over V   relative_balance_score(C(X ∪ V) on X,  groups of X)
         subject to        |V| <= n_rows,  as many clusters of X as without V
 
-    The use of it: the model remains, for instance, plain k-means, and needs no group to label new
-    rows. The rows of V are weights that push its centres.
+    The model itself remains, for instance, plain k-means, and needs no group to label new rows.
+    The rows of V are weights that move its centres.
 
     V grows in ten steps. Each step tries places for its rows, on lines through two random rows or
     near the best place so far, refits the clusterer for each, and keeps the best place if it
     is an improvement; otherwise the next step has its rows as well. The clusterer is a black box.
 
-    *Not guaranteed*: any improvement, which is small as a rule; the best rows; or the balance
-    of new rows. `FairKMeans` has exact counts. The cost is that of ``n_evaluations`` fits.
+    *Not guaranteed*: any improvement (it is usually small), the best rows, or the balance of new
+    rows. `FairKMeans` has exact counts. The cost is that of ``n_evaluations`` fits.
 
     Parameters
     ----------

@@ -82,11 +82,11 @@ def fairness_path(
 ) -> FairnessPath:
     """The cost-fairness curve: fair k-means for one tolerance after the other.
 
-    From tight to loose. Labels found for a tolerance are allowed by the next, looser one, so they
-    are a warm start there, and the cheaper of this and of a fresh start is kept. Hence the cost
-    does not rise along the path, except where cells are so small that the tighter labels violate
-    the looser bounds by a part of a row too and labels without a violation replace them (and, with
-    unequal weights, except for their rounding).
+    Tolerances are fitted from tight to loose. The labels of one satisfy the next, looser one and
+    are a warm start there; the cheaper of this and of a fresh start is kept. Hence the cost does
+    not rise along the path. There are two exceptions: cells so small that the tighter labels
+    violate the looser bounds by a part of a row, and are replaced by labels that do not; and the
+    rounding of unequal weights.
 
     Parameters
     ----------
@@ -142,14 +142,13 @@ def clusters_path(
     tolerance: float = 0.0,
     **parameters: Any,
 ) -> FairnessPath:
-    """Cost and balance of fair k-means over the number of clusters, to help to choose it.
+    """Cost and balance of fair k-means over the number of clusters, to help choose it.
 
     Every record also has ``plain_cost``, of k-means without a constraint, ``cost_ratio``, the
     price of fairness, and ``silhouette``, the mean silhouette of at most 2,000 rows (NaN for one
     cluster). Costs fall with the number of clusters in any case; look for where they stop falling
     fast, where the ratio begins to rise, for a silhouette that is larger than its neighbours, and
-    for cells so small (``smallest_cell``) that a share of them means little. It is a help to
-    judge, not a rule.
+    for cells so small (``smallest_cell``) that a share of them means little.
 
     Parameters
     ----------
@@ -207,9 +206,9 @@ def suggest_tolerance(path: FairnessPath, *, extra_cost: float = 0.05) -> float:
     Parameters
     ----------
     path : FairnessPath
-        Of `fairness_path`, with at least two tolerances.
+        Returned by `fairness_path`, with at least two tolerances.
     extra_cost : float, default=0.05
-        Largest extra cost, as a part of the loosest tolerance's cost.
+        Largest extra cost, relative to the cost at the loosest tolerance.
 
     Returns
     -------
@@ -319,6 +318,11 @@ class FairCostScorer:
         score : float
             Minus the cost, or a penalty.
         """
+        if sensitive_features is None:
+            raise ValueError(
+                "FairCostScorer got no sensitive_features. A search passes them on after "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
         if hasattr(estimator, "steps"):  # costs are those of the transformed rows
             X, estimator = estimator[:-1].transform(X), estimator[-1]
         labels = estimator.predict(X, sensitive_features=sensitive_features)

@@ -89,6 +89,24 @@ def test_separators_can_be_named(folder, run):
         assert (folder / f"labels-{name}").read_text() == (folder / "labels.csv").read_text()
 
 
+def test_groups_that_differ_in_case_only_are_noted(folder, run):
+    sex = folder.people["sex"].to_pylist()
+    folder.write("typed.csv", sex=["F" if i < 60 and s == "f" else s for i, s in enumerate(sex)])
+    result = run("fit", "typed.csv", *BASIC[2:], "-o", "labels.csv")
+    assert "they may be one group" in result.stderr
+    assert "they may be one group" not in run(*BASIC, "-o", "other.csv").stderr
+
+
+def test_sizes_are_shown_where_groups_are_too_many_for_a_table(folder, run):
+    region = [f"r{i % 9}" for i in range(len(folder.people))]
+    folder.write("regions.csv", region=region)
+    arguments = ("-k", 3, "--sensitive", "region", "--features", "age", "--json", "-o", "l.csv")
+    result = run("fit", "regions.csv", *arguments)
+    sizes = np.sum(json.loads(result.stdout)["counts"], axis=1)
+    lines = [line.split() for line in result.stderr.splitlines()]
+    assert all([str(cluster), str(size)] in lines for cluster, size in enumerate(sizes))
+
+
 def test_rows_are_numbered_without_an_id(folder, run):
     result = run("fit", "people.csv", "-k", 2, "--sensitive", "sex", "--features", "age,income")
     lines = result.stdout.splitlines()
@@ -366,7 +384,7 @@ def test_sizes_and_groups_together(folder, run):
 def test_sizes_that_cannot_be_met_are_named_by_their_options(folder, run, option):
     size = {"--min-size": 301, "--max-size": 299}[option]
     message = run(*BASIC, "--max-size", 900, option, size, code=1).stderr
-    assert f"{option} of all clusters sums to" in message
+    assert f"misses its {option}={size} by" in message
     assert "_size" not in message
 
 

@@ -1,6 +1,7 @@
 """``fairanchor fit`` of a folder: engines agree, labels keep the files, bad requests are named."""
 
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -281,6 +282,20 @@ def test_bounds_hold_wherever_the_rows_are(files, run, option):
     sizes = np.bincount(found[0])
     assert sizes.min() >= (250 if option[0] == "--min-size" else 1)
     assert sizes.max() <= (310 if option[0] == "--max-size" else sizes.sum())
+
+
+def test_a_directory_needs_no_dask(files, run, monkeypatch):
+    for module in ("fairanchor.rows._dask", "fairanchor.cli._fit"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    for library in ("dask", "distributed"):
+        monkeypatch.setitem(sys.modules, library, None)
+    run(*fit_arguments("stream", "labels"))
+    assert len(labels_in(files / "labels")) == len(EDGES) - 1
+
+
+def test_the_id_of_a_directory_is_a_column_to_leave_out(files, run):
+    message = run(*fit_arguments("stream", "labels", "--id", "age"), code=2).stderr
+    assert "use --exclude for this column" in " ".join(message.split())
 
 
 def test_a_cluster_without_workers_is_said_before_any_row_is_read(files, run, monkeypatch):

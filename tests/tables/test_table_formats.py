@@ -148,6 +148,7 @@ REFUSED = {
     "empty": ("t.csv", b"", "is empty"),
     "header only": ("t.csv", b"a,b\n", "has columns but no rows"),
     "semicolons": ("t.csv", b"a;b;sex\n1;2;f\n", "semicolon between values. Use --delimiter ';'"),
+    "semicolons and decimal commas": ("t.csv", b"a;b\n1,5;2\n", "Use --delimiter ';'"),
     "tabs": ("t.csv", b"a\tb\n1\t2\n", "Use --delimiter tab"),
     "uneven rows": ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3.*--delimiter"),
     "open quote": ("t.csv", b'a,b\n1,2\n"1,2\n', "Expected 2 columns, got 1.*every quote"),

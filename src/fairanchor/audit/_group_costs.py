@@ -62,7 +62,7 @@ def cost_by_group(
     Parameters
     ----------
     estimator : fitted estimator
-        Of this library, with ``labels_``.
+        An estimator of this library, with ``labels_``.
     X : array-like of shape (n_samples, n_features)
         The rows that it was fitted on.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns)

@@ -50,7 +50,7 @@ def describe_clusters(
     Parameters
     ----------
     model : fitted estimator
-        Of this library, with ``labels_``, ``counts_`` and ``groups_``.
+        An estimator of this library, with ``labels_``, ``counts_`` and ``groups_``.
     X : array-like of shape (n_samples, n_features)
         The rows that it was fitted on.
     feature_names : sequence of length n_features, default=None

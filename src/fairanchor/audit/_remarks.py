@@ -19,14 +19,16 @@ def group_remarks(names: Sequence[Any], sizes: Any) -> list[str]:
         if name is not None:
             alike.setdefault(_plain(name), []).append(r)
     remarks = []
-    for group in alike.values():
-        if len(group) > 1:
-            first, *others = sorted(group, key=lambda r: -sizes[r])
-            listed = ", ".join(f"“{_shown(names[r])}” ({sizes[r]:,.8g} rows)" for r in others)
-            remarks.append(
-                f"The groups {listed} and “{_shown(names[first])}” ({sizes[first]:,.8g} rows) "
-                "differ in capital letters or spaces only: they may be one group."
-            )
+    several = [group for group in alike.values() if len(group) > 1]
+    for group in several[:MOST_NAMES]:
+        first, *others = sorted(group, key=lambda r: -sizes[r])
+        listed = ", ".join(f"“{_shown(names[r])}” ({sizes[r]:,.8g} rows)" for r in others)
+        remarks.append(
+            f"The groups {listed} and “{_shown(names[first])}” ({sizes[first]:,.8g} rows) "
+            "differ in capital letters or spaces only: they may be one group."
+        )
+    if len(several) > MOST_NAMES:
+        remarks.append(f"{len(several) - MOST_NAMES} more names occur in several such spellings.")
     tiny = [r for r in range(len(names)) if 0 < sizes[r] < TINY_SHARE * sizes.sum()]
     if tiny:
         listed = ", ".join(f"“{display_name(names[r], 40)}”" for r in tiny[:MOST_NAMES])

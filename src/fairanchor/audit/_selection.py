@@ -68,8 +68,8 @@ class SelectionRates:
     Attributes
     ----------
     tables : list of SelectionTable
-        Of each column, then of the intersection: all favourable clusters together if there are
-        several, then each by itself.
+        One for each column, then for the intersection: all favourable clusters together if there
+        are several, then each by itself.
     """
 
     tables: list[SelectionTable]

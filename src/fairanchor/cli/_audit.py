@@ -309,10 +309,10 @@ def _lines(summary: dict[str, Any], report: RunSummary) -> list[str]:
             for line in summary["worst_relative_balance"]
         )
         lines.append(
-            f"wrong records: relative balance at least {stated}; fewest that can push it below "
-            f"0.8: {'none' if number is None else f'{number:,}'}"
+            f"wrong group records, at worst: relative balance {stated}; fewest that can push it "
+            f"below 0.8: {'none' if number is None else f'{number:,}'}"
         )
-    lines += [*_selection_lines(report), *(f"note: {remark}" for remark in summary["remarks"])]
+    lines += [*_selection_lines(report), *(f"Note: {remark}" for remark in summary["remarks"])]
     if report.checks is not None:
         lines += ["", str(report.constraint), *common.measures_lines(summary)[1:]]
         lines.append(describe_violation(report.checks, report.cluster_names))

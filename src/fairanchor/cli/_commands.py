@@ -132,8 +132,10 @@ def shared(*names: str) -> Callable[[Any], Any]:
 @shared("source", "clusters", "sensitive", "features", "exclude", "id")
 @click.option("--clusterer", type=click.Choice(CLUSTERERS), default=CLUSTERERS[0],
               show_default=True,
-              help="fair_kmeans clusters all rows by fair k-means; any other clusters anchors, and "
-              "the anchor framework labels the rows.")  # fmt: skip
+              help="fair_kmeans clusters all rows by fair k-means. Any other clusters anchors, and "
+              "the anchor framework labels the rows: spfc (fair spectral), vfc (variational), fmsc "
+              "(one-stage spectral), fairlets, ffc (fairness first), bounded (linear programming), "
+              "consensus.")  # fmt: skip
 @shared("tolerance")
 @click.option("--max-share", type=SHARE, metavar="SHARE",
               help="Largest share that any group may have of a cluster, such as 0.2. Alone it is "

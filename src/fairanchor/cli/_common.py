@@ -11,10 +11,12 @@ import click
 
 from fairanchor._utils._files import check_output, json_beside, standard_output
 from fairanchor._utils._records import json_value
+from fairanchor.audit._remarks import group_remarks
 from fairanchor.cli._terminal import Run
 from fairanchor.plotting._composition import MAX_CLUSTERS, MAX_GROUPS
 from fairanchor.plotting._names import display_name
 from fairanchor.report._render import import_libraries
+from fairanchor.report._verdict import score_text
 from fairanchor.rows._label_files import check_folder
 from fairanchor.tables._load import load
 from fairanchor.tables._read import open_table
@@ -47,6 +49,8 @@ def load_for_fit(run: Run, options: Options) -> Any:
         f"Features: {loaded.preprocessing.describe()}.",
     )
     run.say_dropped(loaded.n_dropped)
+    if groups is not None:
+        run.say(*(f"Note: {remark}" for remark in group_remarks(list(groups.names), groups.sizes)))
     return loaded
 
 
@@ -89,7 +93,13 @@ def check_directory(options: Options) -> None:
     given += ["--attributes separate"] if options.get("attributes") == "separate" else []
     given += ["--missing drop-rows"] if "drop-rows" in options["missing"] else []
     if given:
-        raise click.UsageError(f"{given[0]} is for a single file, and INPUT is a directory.")
+        advice = ""
+        if given[0] == "--id":
+            instead = "; use --exclude for this column" if "exclude" in options else ""
+            advice = f" Its labels have row numbers{instead}."
+        raise click.UsageError(
+            f"{given[0]} is for a single file, and INPUT is a directory.{advice}"
+        )
     if output == "-":
         raise click.UsageError("Labels of a directory are a directory: name it with -o.")
     names = {"output": "-o", "checkpoint": "--checkpoint", "model": "--model", "report": "--report"}
@@ -151,10 +161,10 @@ def composition_lines(
     counts: Any, group_names: Sequence[Any], cluster_names: Sequence[Any] | None = None
 ) -> list[str]:
     """The table clusters × groups as text: rows, and the share of each named group."""
-    n_clusters, n_groups = counts.shape
-    if n_groups > MAX_GROUPS:
-        size = f"{counted(n_clusters, 'cluster')}, {counted(n_groups, 'group')}"
-        return [f"{size} (--json has the table)"]
+    n_clusters = len(counts)
+    if len(group_names) > MAX_GROUPS:
+        sizes = composition_lines(counts, (), cluster_names)
+        return [*sizes, f"(--json has the shares of the {len(group_names)} groups)"]
     shown = min(n_clusters, MAX_CLUSTERS)
     clusters = [show_name(name) for name in list(cluster_names or range(n_clusters))[:shown]]
     names = [show_name(name) for name in group_names]
@@ -178,6 +188,6 @@ def measures_lines(summary: dict[str, Any]) -> list[str]:
     }
     return [
         f"{of}balance {entry['balance']:.4f} (at most {entry['balance_bound']:.4f}), relative "
-        f"balance {entry['relative_balance']:.4f}, MNCE {entry['mnce']:.4f}"
+        f"balance {score_text(entry['relative_balance'])}, MNCE {score_text(entry['mnce'])}"
         for of, entry in entries.items()
     ]

@@ -25,7 +25,6 @@ from fairanchor.report import RunSummary, summarise_run, write_report
 from fairanchor.report._collect import summary_of_sample
 from fairanchor.rows._checkpoint import Checkpoint
 from fairanchor.rows._chunks import CHUNK_ROWS, read_ahead
-from fairanchor.rows._dask import check_versions, result_of
 from fairanchor.rows._label_files import check_names, write_label_files
 from fairanchor.rows._open import FileTable
 from fairanchor.rows._row_files import RowFiles
@@ -224,7 +223,7 @@ def _finish(run: Run, result: dict[str, Any], options: Options) -> None:
         *common.composition_lines(result["counts"], result["groups"] if has_groups else ()),
         "",
         *(common.measures_lines(result) if has_groups else ()),
-        f"cost {result['cost']:.6g}, {anchors}{sum(run.timings.values()):.1f} s",
+        f"cost {result['cost']:.6g}, {anchors}fit in {run.timings['fit']:.1f} s",
         f"certificates: worst violation {result['worst_violation']:.2f} rows, assignment gap "
         f"{gap:.2g}{graph}",
         *(f"{what}: {path}" for what, path in written.items() if path != "-"),
@@ -316,6 +315,8 @@ def _learn_files(directory: str, options: Options, client: Any) -> RowFiles:
     ]
     statistics: Iterable[Any]
     if client is not None:
+        from fairanchor.rows._dask import check_versions, result_of  # Dask is optional
+
         check_versions(client)
         futures = [
             client.submit(statistics_of_span, impute, *files.around(*span), pure=False)

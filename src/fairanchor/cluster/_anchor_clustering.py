@@ -60,8 +60,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
     3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
        row in a cluster is its squared distance to the nearest anchor of that cluster.
-    4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
-       asked for.
+    4. *Labels*: the cheapest assignment of the rows whose clusters have the required composition.
 
     With the costs D of the graph and the targets t, the labels minimise::
 
@@ -88,18 +87,17 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     clusterer : str, estimator or callable, default=None
         Labels the anchors. None is `FairSpectralClustering`. Names are ``"spfc"``, ``"vfc"``,
         ``"fmsc"``, ``"fairlets"``, ``"ffc"``, ``"bounded"``, ``"consensus"`` and
-        ``"fair_kmeans"``. An estimator
-        with ``fit`` and ``labels_`` or ``predict`` is cloned and given ``n_clusters`` (or
-        ``n_components``) and, if it has none, ``random_state``. A callable is
-        ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``. Clusterers
-        see groups as integers, the largest group being 0, if ``fit`` accepts
+        ``"fair_kmeans"``. An estimator with ``fit`` and ``labels_`` or ``predict`` is cloned and
+        given ``n_clusters`` (or ``n_components``) and, if it has none, ``random_state``. A
+        callable is ``f(anchors, sensitive_features, n_clusters, *, sample_weight, random_state)``.
+        Clusterers see groups as integers, the largest group being 0, if ``fit`` accepts
         ``sensitive_features``, and the numbers of rows that the anchors represent if it accepts
         ``sample_weight``. Anchors that are labelled as noise (-1) join the nearest cluster, and so
         do those that represent less than a tenth of the average of their group, which clusterers
         do not see.
     anchors : {"kmeans", "fdas", "das", "random"}, FDAS or array of row indices, default="kmeans"
-        Centroids of k-means within each group; the paper's FDAS (rows spread over a score), its
-        ancestor DAS, or random rows, which both ignore groups; or given rows.
+        Centroids of k-means within each group; the paper's FDAS (rows spread over a score); its
+        predecessor DAS or random rows, both of which ignore groups; or given rows.
     n_anchors : int or "auto", default="auto"
         Number of anchors. ``"auto"``: all rows of a table with at most 1,000; otherwise 600, or
         50 per group (up to 1,000) or 4 per cluster if these are more. With the reconstruction
@@ -173,11 +171,11 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     inertia_ : float
         Sum of squared distances of the rows to the means of their clusters.
     converged_ : bool
-        Whether the anchor graph's solver converged. The local graph needs none: True.
+        Whether the anchor graph's solver converged. The local graph needs no solver: True.
     n_iter_ : int
         Sweeps of that solver over the rows; 1 for the local graph.
     multipliers_ : ndarray of shape (n_clusters, n_groups)
-        Dual variables of the reconstruction graph. Set by it only, as the next two.
+        Dual variables of the reconstruction graph. Only this graph sets them and the next two.
     mass_error_, duality_gap_ : float
         Largest error of a cell's soft mass, in samples, and the graph's duality gap.
     history_ : list of dict

@@ -37,7 +37,7 @@ from fairanchor.rows import MemoryRows
 class BoundedFairAssignment(FairClusterer):
     """Fair assignment to the centres of an unfair clustering (Bera et al., 2019).
 
-    First centres are found without any regard to groups. Then, with N[l, r] the rows of
+    First the centres are found, regardless of groups. Then, with N[l, r] the rows of
     group r in cluster l and N_l the cluster's rows, the labels solve approximately ::
 
         min   sum or max over rows of cost(x_i, center[label_i])
@@ -55,7 +55,7 @@ class BoundedFairAssignment(FairClusterer):
     chooses a whole table of clusters × groups next to the program's, and then the cheapest labels
     with that table, as `fair_assign` does:
 
-    * k-means and k-median: with one attribute every bound is kept or missed by less than one row,
+    * k-means and k-median: with one attribute every bound is met or missed by less than one row,
       since shares of whole rows cannot be exact. ``inertia_`` is at least ``lp_value_`` if no
       bound is missed; the more rows, the smaller the difference (0.1 % or less for 10,000 rows).
     * k-center: ``inertia_`` is at most ``lp_value_``, the least radius within which fractional

@@ -37,13 +37,13 @@ class ConsensusClustering(FairClusterer):
         A_ij = (number of runs in which rows i and j share a cluster) / n_runs
 
     The labels minimise the normalised cut of the graph A, relaxed as in spectral clustering; or A
-    is merged by average linkage. A run has more clusters than are asked for, so that a cluster of
-    any shape is a chain of small ones that the runs join in ever new ways.
+    is merged by average linkage. A run has more clusters than ``n_clusters``, so that a cluster of
+    any shape is a chain of small ones, which differ from run to run.
 
-    The groups have no part in it: this is the group-blind consensus on which Consensus Fair
-    Clustering [1]_ rests, without its network, and an attacker who rewrites groups cannot reach
-    it. Alone it is not fair; as ``AnchorFairClustering(clusterer="consensus")`` it labels the
-    anchors, and the rows get exact counts.
+    The groups are not used: this is the group-blind consensus of Consensus Fair Clustering [1]_,
+    without its network, and rewritten group records cannot change it. Alone it is not fair; as
+    ``AnchorFairClustering(clusterer="consensus")`` it labels the anchors, and the rows get exact
+    counts.
 
     *Guaranteed*: the labels do not depend on the groups. *Not guaranteed*: any balance, or that
     another seed gives the same labels, which ``cluster_stability_`` helps to judge.

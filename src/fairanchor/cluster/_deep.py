@@ -63,7 +63,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     the network of all groups: its memberships (Student's t distribution around centres in the
     space of codes) become sharper within each group, keep the similarities of the group's own
     network, and mislead a critic that guesses the group from them. The labels are assigned once,
-    in the end; the publication has no such step, and its clusters are far from balanced. The
+    at the end; the publication has no such step, and its clusters are far from balanced. The
     encoder is a perceptron instead of a convolutional variational network.
 
     Any number of groups. DFC trains a network for each of them.
@@ -74,10 +74,9 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     *Not guaranteed*: the least loss, since training is a local search whose result
     depends on the seed; and the composition of rows that are predicted later.
 
-    A common scale for all features is part of the network, but their relative scales matter:
-    standardise them unless their units are comparable. ``sample_weight`` is how often a row is
-    drawn in training, and its weight in the counts, which are then exact up to the weights of a
-    few rows.
+    The network rescales all features by one number, so their relative scales matter: standardise
+    them unless their units are comparable. ``sample_weight`` is how often a row is drawn in
+    training, and its weight in the counts, which are then exact up to the weights of a few rows.
 
     **Cost**: linear in the number of rows, of epochs, and of weights of the network. Training
     runs on one thread of the CPU: about half a second for an epoch of 10,000 rows with 64 features.
@@ -102,9 +101,9 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     code_size : int, default=64
         Length of a code.
     batch_size : int, default=256
-        Rows of a step of the training.
+        Number of rows in a training step.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     max_iter : int, default=100
         Number of epochs in all. An epoch is a pass over the rows, or several, with at least 20
         batches.
@@ -120,7 +119,7 @@ class DeepFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fair
     counts_ : ndarray of shape (n_clusters, n_groups)
         Rows (or weight) in each cell, groups as in ``groups_``.
     dual_variables_ : ndarray of shape (n_clusters, n_groups)
-        Of the last assignment: row i of group r has the least
+        Dual variables of the last assignment: row i of group r has the least
         ``-log y[i, l] - dual_variables_[l, r]`` at its label, ties excepted.
     worst_violation_ : float
         By how many rows the worst cell misses its target, or the worst share its bounds.

@@ -101,10 +101,10 @@ class FairKMeans(CenterDistances, LargeScaleClusterer):
         shape (n_samples,), or at the ``cluster_centers_`` of a fitted estimator.
     n_init : int or "auto", default="auto"
         ``"auto"``: several runs of plain k-means (up to ten for 20 clusters or fewer, up to four
-        for 50, otherwise one), which end when three have had the least cost. The best few of them
-        are compared by their fair cost, and the best one is followed; large tables are sampled for
-        this. With another ``init`` it is one start. An integer repeats the fair fit that often,
-        from different starts, and keeps the cheapest. Ignored if ``init`` holds centres or labels.
+        for 50, otherwise one), until three of them reach the least cost. The best few are compared
+        by their fair cost, and the cheapest is continued; large tables are sampled for this. With
+        another ``init``, one start. An integer: that many fair fits from different starts, of
+        which the cheapest is kept. Ignored if ``init`` holds centres or labels.
     max_iter : int, default=100
         Maximum number of iterations, in each of which the centres move.
     tol : float, default=1e-4
@@ -130,8 +130,8 @@ default="population"
     max_passes : int, default=None
         Number of passes over more than 2**20 rows for each start, at least 4: one that draws a
         sample, one for each iteration on all rows, one for the final labels and one that writes
-        them. More are taken only where the labels cannot be proved right otherwise. None: until
-        convergence.
+        them. More are taken only where the labels could not be proved optimal otherwise. None:
+        until convergence.
     n_jobs : int, default=None
         Number of threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -175,13 +175,13 @@ default="population"
     n_iter_ : int
         Number of iterations on all rows.
     converged_ : bool
-        Whether these ended because the cost fell no further.
+        Whether the iterations ended because the cost stopped falling.
     n_passes_ : int
         Number of passes over all rows, if there are more than 2**20; `write_labels` and
         `iter_labels` take one more. Model files do not have it.
     expected_excess_ : float
-        Of more than 2**20 rows: by how much the cost exceeds that of further iterations, up to 300,
-        relative to the latter; estimated on two samples. Model files do not have it.
+        With more than 2**20 rows: the relative excess of the cost over that of up to 300 further
+        iterations, estimated on two samples. Model files do not have it.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int

@@ -41,9 +41,9 @@ class FairnessFirstClustering(FairClusterer):
 
     1. *Combination*: k-means inside each group; the sub-clusters of every group are matched
        to those of the largest by the cost of merging them.
-    2. *Refinement*: cluster sizes are kept; each group is dealt to the clusters in proportion
-       to their sizes, at the least total distance (an exact transportation problem), and
-       the centres are recomputed, until the cost stops falling.
+    2. *Refinement*: cluster sizes are kept; each group is distributed over the clusters in
+       proportion to their sizes, at the least total distance (an exact transportation problem),
+       and the centres are recomputed, until the cost stops falling.
     3. *Relaxation*: single rows move to another cluster, the largest gains first, as long as
        both clusters keep the balance. The default, ``balance_threshold=1``, leaves this stage out.
     4. *Improvement*: two rows of one group swap clusters where that lowers the cost.
@@ -56,11 +56,11 @@ class FairnessFirstClustering(FairClusterer):
     after refinement is above 0 if :math:`k \lceil n / n_r \rceil \le n` for every group.
     *Not guaranteed*: the least cost, nor any distance from it.
 
-    The publication describes the stages; the details of this implementation (matching cost,
-    transport, order of the moves) are those of this library. The threshold used there is not
-    known. Here it is 1: plain k-means often has 0.8 of the data set's balance or more, and then a
-    threshold of 0.8 lets relaxation undo what refinement did.
-    Features are not rescaled: standardise them unless their units are comparable.
+    The publication describes the stages; the details (matching cost, transport, order of the
+    moves) are those of this library. The publication's threshold is not known. The default is 1:
+    plain k-means often has 0.8 of the data set's balance or more, and then a threshold of 0.8 lets
+    relaxation undo what refinement did. Features are not rescaled: standardise them unless their
+    units are comparable.
 
     **Cost**: k-means per group, a near-linear transport per refinement step, O(n k d) per
     sweep of moves; swaps are O(Σ n_r²) per sweep at worst, but pairs that a bound rules out

@@ -203,7 +203,7 @@ class LargeScaleClusterer(FairClusterer):
     ) -> float:
         """Minus the k-means cost of the rows under `predict`.
 
-        Of several tolerances, a search by this score prefers the loosest; with
+        A search over tolerances by this score prefers the loosest one. With
         `fairanchor.model_selection.FairCostScorer` it respects the constraint.
 
         Parameters
@@ -263,7 +263,7 @@ class LargeScaleClusterer(FairClusterer):
         Yields
         ------
         labels : ndarray of shape (n_chunk_rows,)
-            Of one chunk after the other, in row order.
+            Labels of one chunk after the other, in row order.
         """
         yield from self._chunked_labels()
 

@@ -69,7 +69,7 @@ class OneStageFairSpectralClustering(FairClusterer):
         number of rows (or their weight) W, so the same λ requires more fairness on more rows.
         ``"auto"`` is 20 n_clusters / W, whose effect does not depend on W.
     n_neighbors : int, default=10
-        Of each row in the graph, at most the number of other rows.
+        Number of neighbours of each row in the graph, at most the number of other rows.
     bandwidth : float or "auto", default="auto"
         t of the kernel ``exp(-d²/(2t²))``; ``"auto"`` is the median distance to a neighbour.
     max_iter : int, default=50

@@ -44,7 +44,7 @@ MAX_NEWTON_STEPS = 60
 
 
 class SociallyFairKMeans(CenterDistances, LargeScaleClusterer):
-    """k-means whose largest average cost of a group is as small as possible.
+    """k-means that minimises the largest average cost of a group.
 
     Minimises, over the centres::
 
@@ -53,7 +53,7 @@ class SociallyFairKMeans(CenterDistances, LargeScaleClusterer):
     where n_g is the number of rows (weight) of the group (Ghadiri, Samadi and Vempala, "Socially
     Fair k-Means Clustering", FAccT 2021). Rows are in the cluster of the nearest centre, whatever
     their group, so `predict` needs no groups, and the composition of the clusters is free. Use it
-    where the centres serve people (as places, or as profiles that stand for them), and
+    where the centres serve people (as sites, or as profiles that represent them), and
     `FairKMeans` where each cluster should have the composition of the population.
 
     Any number of groups. Like k-means it finds a local optimum. A step assigns rows to the nearest
@@ -78,7 +78,7 @@ default="k-means++"
     max_iter : int, default=300
         Largest number of times that the centres move.
     tol : float, default=1e-4
-        The steps end when the largest cost falls by less than this part of itself.
+        The steps end when the relative decrease of the largest cost is below this value.
     missing_groups : {"error", "own_group"}, default="error"
         What missing values of ``sensitive_features`` mean.
     n_jobs : int, default=None
@@ -98,7 +98,7 @@ default="k-means++"
     group_costs_ : ndarray of shape (n_groups,)
         Average squared distance of each group's rows to their centre.
     social_cost_ : float
-        The largest of them: what is minimised.
+        The largest of these costs: the objective.
     group_weights_ : ndarray of shape (n_groups,)
         Dual variables, which sum to one: a group without weight is not among the worst.
     center_gap_ : float
@@ -114,7 +114,7 @@ default="k-means++"
     n_iter_ : int
         Number of steps on all rows.
     converged_ : bool
-        Whether these ended because the largest cost fell no further.
+        Whether the steps ended because the largest cost stopped falling.
     n_clusters_found_ : int
         Number of clusters with at least one row.
     n_features_in_ : int

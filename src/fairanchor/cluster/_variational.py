@@ -75,7 +75,7 @@ class VariationalFairClustering(FairClusterer):
     multiplied by ten. The default, ``"auto"``, is the mean cost of a row in a single cluster
     of all rows, :math:`\sum_i w_i \|x_i - \bar x\|^2 / W` (``"kmedian"``: without the square), and
     has that unit. On 48 generated tables of 2 to 4 groups and 2 to 8 clusters, among them groups
-    that live apart, it gave a relative balance of 0.73 to 0.98 where plain k-means had 0.00 to
+    that are separated, it gave a relative balance of 0.73 to 0.98 where plain k-means had 0.00 to
     0.96. Features are never rescaled here: standardise them first, unless their units are
     comparable. For ``"ncut"`` the cut is multiplied by W, so ``fairness_weight`` is the
     publication's own :math:`\lambda`, whatever the units of X, and ``"auto"`` is 10, a value

@@ -203,9 +203,9 @@ def check_pairing(X: Any, sensitive_features: Any, name: str = "X") -> None:
     if is_name:
         listed = repr(values if isinstance(values, str) else list(values))
         raise ValueError(
-            f"sensitive_features={listed} names columns, expected the group of each row: pass "
-            f"{name}[{listed}], and leave sensitive columns out of {name}, unless they are "
-            "features as well."
+            f"sensitive_features={listed} names columns, expected the group of each row, such as "
+            f"table[{listed}]. Leave sensitive columns out of {name}, unless they are features as "
+            "well."
         )
     one: Any = getattr(X, "index", None)
     other: Any = getattr(values, "index", None)

@@ -208,8 +208,9 @@ def codes_of_known_groups(
 def warn_one_group() -> None:
     """Warn that nothing is constrained."""
     warnings.warn(
-        "sensitive_features is None: all rows are taken as one group, so the clusters "
-        "are not constrained in any way.",
+        "sensitive_features is None: all rows are taken as one group, so the clusters are not "
+        "constrained in any way. Pass the group of each row as sensitive_features=...; y is "
+        "ignored.",
         FairnessWarning,
         stacklevel=users_stacklevel(),
     )

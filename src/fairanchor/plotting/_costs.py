@@ -97,7 +97,7 @@ def plot_comparison(
     if bound is not None:
         handles.append(ax.axvline(bound, color=INK, linewidth=1.2, linestyle=DASHES))
         names.append(f"best possible: {bound:.3f}")
-    legend_above(ax, handles, names)
+    legend_above(ax, handles, names, at_most=40)
     _set_limits(ax, balances if bound is None else [*balances, bound], costs)
     ax.set_xlabel("balance of the worst cluster")
     ax.set_ylabel(f"cost, {plot_name(results[0]['name'])} = 1")

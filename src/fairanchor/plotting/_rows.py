@@ -67,9 +67,9 @@ def plot_embedding(
 ) -> Axes:
     """Plot the rows in the plane of their first two principal components, coloured by cluster.
 
-    Of more than ``max_points`` rows, so many are drawn: one from each of equally long stretches
-    of the table, by a fixed rule without random numbers. The name of each cluster is at the
-    mean of its drawn rows.
+    At most ``max_points`` rows are drawn: one from each of equally long stretches of the table, by
+    a fixed rule without random numbers. The name of each cluster is at the mean of its drawn
+    rows.
 
     Parameters
     ----------

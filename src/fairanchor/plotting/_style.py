@@ -62,9 +62,9 @@ def tidy(ax: Axes, *, grid: Literal["x", "y", "both"] | None = None) -> Axes:
     return ax
 
 
-def legend_columns(names: Sequence[Any], width: float = WIDTH) -> int:
+def legend_columns(names: Sequence[Any], width: float = WIDTH, at_most: int = 28) -> int:
     """Number of columns in which these names fit above axes of a figure of this width."""
-    longest = max(len(plot_name(name)) for name in names)
+    longest = max(len(plot_name(name, at_most)) for name in names)
     return max(1, min(4, len(names), int(LEGEND_DENSITY * width) // (longest + 5)))
 
 
@@ -84,7 +84,7 @@ def legend_above(
         # From the right: above long tick labels there is room to the left of the axes.
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
-        ncols=legend_columns(names, width),
+        ncols=legend_columns(names, width, at_most),
         frameon=False,
         borderaxespad=0.2,
         handlelength=1.4,

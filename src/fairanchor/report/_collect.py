@@ -86,8 +86,8 @@ class RunSummary:
     robustness : RobustnessResult, default=None
         Result of `fairanchor.robustness_check`, for the section on robustness.
     stability : ndarray of shape (n_clusters, 2), default=None
-        Of a consensus of several runs: stability of each cluster between 0 and 1, and the share of
-        its rows that are not settled.
+        For a consensus of several runs: stability of each cluster between 0 and 1, and the share of
+        its rows near a border.
     parameters, timings : dict
         What is needed to repeat the run, and seconds by step.
     command : str, default=None

@@ -180,19 +180,23 @@ def _open_csv(data: Path | pa.Buffer, title: str, delimiter: str) -> TableSource
             delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=n_columns != 1
         )
 
+    # First, since later rows with decimal commas would raise an error about their number of values.
+    with _stream(data) as stream:
+        line = stream.read(2**16).decode(errors="replace").splitlines()[:1]
+    header = line[0].removeprefix("\ufeff") if line else ""
+    other = next((mark for mark in DELIMITERS if mark in header), None)
+    if delimiter not in header and other is not None:
+        raise ValueError(
+            f"{title}, read with {delimiter!r} between values, has a single column called "
+            f"{quoted(header)}: it seems to have a {DELIMITERS[other]} between values. "
+            f"Use --delimiter {'tab' if other == chr(9) else repr(other)}."
+        )
     # Only for the names: types must be decided by all rows, not by the first block.
     with (
         _reading(title, "CSV", delimiter),
         csv.open_csv(_stream(data), parse_options=parsing(0)) as reader,
     ):
         columns = list(reader.schema.names)
-    other = next((mark for mark in DELIMITERS if mark != delimiter and mark in columns[0]), None)
-    if len(columns) == 1 and other is not None:
-        raise ValueError(
-            f"{title}, read with {delimiter!r} between values, has a single column called "
-            f"{quoted(columns[0])}: it seems to have a {DELIMITERS[other]} between values. "
-            f"Use --delimiter {'tab' if other == chr(9) else repr(other)}."
-        )
 
     def read(wanted: list[str], names: set[str]) -> pa.Table:
         convert = csv.ConvertOptions(
