@@ -45,6 +45,16 @@ def test_names_of_the_groups_do_not_matter(clusterer):
     assert_array_equal(renamed.counts_, model.counts_[:, ::-1])
 
 
+@every_clusterer
+def test_values_of_a_column_may_be_tuples_beside_others(clusterer):
+    X, group = table()
+    named = np.empty(len(X), dtype=object)
+    named[:] = [("a", 1) if code else 0 for code in group]
+    model = three_clusters(clusterer)
+    labels = model.fit_predict(X, sensitive_features=group)
+    assert_array_equal(model.fit_predict(X, sensitive_features=named), labels)
+
+
 @pytest.mark.parametrize("scale", first_is_fast([2.0**-30, 2.0**-150, 2.0**150]))
 @pytest.mark.parametrize("clusterer", marked(SCALE_FREE))
 def test_scale_of_the_features_does_not_matter(clusterer, scale):

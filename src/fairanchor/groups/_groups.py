@@ -235,7 +235,9 @@ def groups_of_counts(names: list, sizes: np.ndarray, first_rows: np.ndarray) -> 
 
 def sorted_names(names: list) -> list:
     """Names of groups in the order of public tables: by value, column by column, missing last."""
-    is_joint = any(isinstance(name, tuple) for name in names)
+    # A single column may hold tuples, beside other values or of several lengths.
+    lengths = {len(name) if isinstance(name, tuple) else 0 for name in names}
+    is_joint = len(lengths) == 1 and lengths != {0}
     columns = list(zip(*names, strict=True)) if is_joint else [names]
     ranks = []
     for values in columns:
