@@ -174,11 +174,16 @@ def test_clusterers_that_accept_weights_get_the_masses(zafar):
 # The local graph
 
 
-def local_costs(X, model):
-    """Squared distance of every row to the nearest anchor of every cluster."""
-    distances = cdist(X, model.anchors_, "sqeuclidean")
-    clusters = range(model.anchor_labels_.max() + 1)
-    return np.stack([distances[:, model.anchor_labels_ == l].min(axis=1) for l in clusters], axis=1)
+def local_costs(X, model, n_neighbors=5):
+    """Least mean squared distance of every row to neighbouring anchors of every cluster."""
+    costs = np.full((len(X), model.anchor_labels_.max() + 1), np.inf)
+    for l in range(costs.shape[1]):
+        anchors = model.anchors_[model.anchor_labels_ == l]
+        distances = cdist(X, anchors, "sqeuclidean")
+        for own in np.argsort(cdist(anchors, anchors), axis=1, kind="stable"):
+            means = distances[:, own[:n_neighbors]].mean(axis=1)
+            costs[:, l] = np.minimum(costs[:, l], means)
+    return costs
 
 
 def least_cost(costs, group, counts):
@@ -198,7 +203,7 @@ def test_labels_are_the_cheapest_for_their_counts(blobs, clusterer, n_anchors):
     X, group = blobs
     model = fit(blobs, clusterer=clusterer, n_anchors=n_anchors)
     costs = local_costs(X, model)
-    # Sizes are those of the rows' nearest anchors; the shares are the population's.
+    # Sizes are those of the rows' cheapest clusters; the shares are the population's.
     sizes = np.bincount(costs.argmin(axis=1), minlength=3)
     assert_allclose(model.targets_, np.outer(sizes, np.bincount(group)) / 240, atol=1e-9)
     assert_guarantees(model, group)
@@ -220,7 +225,8 @@ def test_labels_of_a_table_are_the_cheapest(blobs):
 
 def test_argmax_takes_the_nearest_anchor_and_keeps_no_count(blobs):
     X, group = blobs
-    options = {"clusterer": AgglomerativeClustering(), "n_anchors": 40}
+    graph = LocalGraph(n_neighbors=1)
+    options = {"clusterer": AgglomerativeClustering(), "n_anchors": 40, "graph": graph}
     nearest = fit(blobs, assignment="argmax", **options)
     distances = cdist(X, nearest.anchors_)
     assert_array_equal(nearest.labels_, nearest.anchor_labels_[distances.argmin(axis=1)])
@@ -275,7 +281,7 @@ def test_soft_labels_are_projections_of_the_priced_costs(blobs, n_neighbors):
     assert_allclose(soft.sum(axis=1), 1.0, rtol=1e-12)
     assert soft.min() >= 0.0
     assert_array_equal(soft.argmax(axis=1), model.predict(X, sensitive_features=group))
-    costs = local_costs(X, model)
+    costs = local_costs(X, model, n_neighbors)
     least = 1e-3 * costs.min(axis=1).mean()
     alpha = np.maximum(ridges(X, model, n_neighbors), least)
     priced = costs - model.assignment_prices_.T[group]
@@ -334,11 +340,13 @@ def soft_labels_of_the_graph(distances, anchor_labels, group, table, alpha):
 
 @pytest.mark.parametrize("seed", first_is_fast(range(4)))
 def test_labels_are_the_limit_of_the_local_graph(seed):
-    """Whole targets and a unique optimum: for a small ridge the soft labels are the labels."""
+    """Whole targets, a unique optimum, a small ridge, one anchor per cost: both labels agree."""
     rng = np.random.default_rng(seed)
     X, group = rng.normal(size=(30, 2)), np.repeat([0, 1, 2], 10)
     table = np.array([[5, 5, 5], [3, 2, 3], [2, 3, 2]])
-    model = fit((X, group), clusterer=by_first_feature, n_anchors=9, fairness=table)
+    model = fit(
+        (X, group), clusterer=by_first_feature, n_anchors=9, fairness=table, graph=LocalGraph(1)
+    )
     distances = cdist(X, model.anchors_, "sqeuclidean")
     soft = soft_labels_of_the_graph(distances, model.anchor_labels_, group, table, 1e-5)
     assert_allclose(soft, np.eye(3)[model.labels_], atol=1e-4)

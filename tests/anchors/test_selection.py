@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from fairanchor import FDAS, AnchorFairClustering
+from fairanchor import FDAS, AnchorFairClustering, LocalGraph
 from fairanchor.anchors._methods import row_scores, select_das, select_fdas, select_random
 from fairanchor.rows import MemoryRows
 from tiers import first_is_fast
@@ -28,8 +28,9 @@ def in_turns(points, codes, n_clusters, *, sample_weight, random_state):
 def fit(X, group, anchors="kmeans", n_anchors=20, n_clusters=3, seed=0, weights=None):
     """The framework with a clusterer that does not look at the anchors."""
     model = AnchorFairClustering(
-        n_clusters, anchors=anchors, n_anchors=n_anchors, clusterer=in_turns, random_state=seed
-    )
+        n_clusters, anchors=anchors, n_anchors=n_anchors, clusterer=in_turns, random_state=seed,
+        graph=LocalGraph(n_neighbors=1),
+    )  # fmt: skip
     return model.fit(X, sensitive_features=group, sample_weight=weights)
 
 

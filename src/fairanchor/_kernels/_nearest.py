@@ -27,7 +27,7 @@ def write_tile(X, middle, scale, tile, norms):
 
 
 @njit(**LEAN, fastmath=REASSOCIATE)
-def nearest_by_scores(scores, X, norms, H, first, slopes, offsets, places, distances):
+def nearest_by_scores(scores, X, norms, H, added, first, slopes, offsets, places, distances):
     """Write each row's nearest anchor of each part, and the squared distance to it.
 
     The scores say which anchors it can be; among these, exact distances decide.
@@ -41,6 +41,8 @@ def nearest_by_scores(scores, X, norms, H, first, slopes, offsets, places, dista
     norms : ndarray of shape (n_columns,)
     H : ndarray of shape (n_anchors, n_features)
         The anchors, those of a part one after the other.
+    added : ndarray of shape (n_anchors,)
+        What the squared distance to each anchor is increased by.
     first : ndarray of shape (n_parts + 1,)
         Part l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
     slopes, offsets : ndarray of shape (n_parts,)
@@ -90,13 +92,13 @@ def nearest_by_scores(scores, X, norms, H, first, slopes, offsets, places, dista
                 while scores[nearest, i] != lowest[i]:
                     nearest += 1
                 places[i, l] = nearest
-                distances[i, l] = _squared_distance(X[i], H[nearest])
+                distances[i, l] = _squared_distance(X[i], H[nearest]) + added[nearest]
                 continue
             best = np.inf
             for a in range(first[l], stop):
                 if scores[a, i] > highest:  # false for NaN, after an overflow
                     continue
-                distance = _squared_distance(X[i], H[a])
+                distance = _squared_distance(X[i], H[a]) + added[a]
                 if distance < best:
                     best, nearest = distance, np.int32(a)
             places[i, l] = nearest
@@ -122,6 +124,45 @@ def _squared_distance(x, h):
         difference = x[j] - h[j]
         total += difference * difference
     return total
+
+
+@njit(**LEAN)
+def average_neighbours(H, first, n_neighbors, means, spreads):
+    """Average each anchor with the nearest ones of its part.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n_anchors, n_features)
+    first : ndarray of shape (n_parts + 1,)
+        Part l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
+    n_neighbors : int
+        Number of anchors in an average, the anchor itself included; a part may have fewer.
+    means : ndarray of shape (n_anchors, n_features)
+        Written.
+    spreads : ndarray of shape (n_anchors,)
+        Written: mean squared distance of these anchors to their mean.
+    """
+    for l in range(len(first) - 1):
+        s = min(n_neighbors, first[l + 1] - first[l])
+        nearest, smallest = np.empty(s, np.int64), np.empty(s)
+        for a in range(first[l], first[l + 1]):
+            smallest[:], nearest[:] = np.inf, a
+            for b in range(first[l], first[l + 1]):
+                distance = _squared_distance(H[a], H[b])
+                place = s
+                while place > 0 and smallest[place - 1] > distance:
+                    place -= 1
+                    if place < s - 1:
+                        smallest[place + 1], nearest[place + 1] = smallest[place], nearest[place]
+                if place < s:
+                    smallest[place], nearest[place] = distance, b
+            means[a] = 0.0
+            for b in nearest:
+                for j in range(H.shape[1]):
+                    means[a, j] += H[b, j] / s
+            spreads[a] = 0.0
+            for b in nearest:
+                spreads[a] += _squared_distance(H[b], means[a]) / s
 
 
 @njit(**LEAN)

@@ -58,7 +58,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     1. *Anchors*: a few points represent all rows, with a quota for each group.
     2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
     3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
-       row in a cluster is its squared distance to the nearest anchor of that cluster.
+       row in a cluster is its mean squared distance to a few neighbouring anchors of that cluster.
     4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
        asked for.
 
@@ -449,7 +449,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
             sizes = whole_sizes(mass.sum(axis=1), whole=not training.rows.is_weighted)
             constraint = Constraint(np.outer(sizes, rows.group_sizes) / rows.total)
         assigned = self._labels(training, rows, known, constraint, drawn)
-        self._costs = costs.with_typical_distance(total / rows.total)
+        self._costs = costs.with_typical_cost(total / rows.total)
         self.converged_, self.n_iter_ = True, 1
         for name in ("multipliers_", "mass_error_", "duality_gap_", "history_"):
             self.__dict__.pop(name, None)

@@ -7,8 +7,12 @@ With ``d_ij = ||x_i - h_j||^2``::
 
 Given the dual variables, a row's weights are a projection onto the simplex, in closed form and
 sparse. For whole targets, a unique optimum and small enough alpha the soft labels are 0 or 1, and
-the problem is the assignment with costs ``D[i, l] = min of d_ij over the anchors j of cluster l``.
-Labels are made from these costs.
+the problem is the assignment with costs ``min of d_ij over the anchors j of cluster l``.
+
+A single anchor is a noisy estimate of where a cluster ends. Labels are made from the costs
+``D[i, l] = min over the anchors j of cluster l of the mean of d_ih over N(j)``, where N(j) are the
+anchors of the cluster nearest to j, and j itself. Since the mean of the distances to several points
+is the distance to their mean plus their spread, this costs as much as distances to anchors.
 """
 
 import hashlib
@@ -25,22 +29,25 @@ from fairanchor._utils._cached import cached_property
 from fairanchor.rows import MemoryRows
 from fairanchor.rows._nearest import NearestAnchors
 
-# Least alpha of a row, in mean squared distances between a row and its nearest anchor. Rows at
-# equal distances from more anchors than n_neighbors have no other.
+# Least alpha of a row, in mean costs of a row in its cheapest cluster. Rows at equal distances from
+# more anchors than n_neighbors have no other.
 LEAST_ALPHA = 1e-3
 
 
 class LocalGraph(BaseEstimator):
     """Connect each row to the anchors around it.
 
-    The cost of a row in a cluster is its squared distance to the nearest anchor of that cluster.
+    The cost of a row in a cluster is its mean squared distance to ``n_neighbors`` neighbouring
+    anchors of that cluster: to an anchor and those nearest to it, for the anchor that makes the
+    mean least.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Number of anchors with a positive weight in `AnchorFairClustering.transform` where the
-        constraint does not bind. It also sets how sharp the soft labels of ``predict_proba``
-        are; the labels do not depend on it.
+        Number of these anchors; a cluster may have fewer. 1 takes the nearest anchor alone, whose
+        position is noisy: boundaries are less smooth. It is also the number of anchors with a
+        positive weight in `AnchorFairClustering.transform` where the constraint does not bind, and
+        sets how sharp the soft labels of ``predict_proba`` are.
     """
 
     def __init__(self, n_neighbors: int = 5) -> None:
@@ -55,7 +62,7 @@ class LocalGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class LocalCosts:
-    """Squared distance of rows to the nearest anchor of each cluster."""
+    """Least mean squared distance of rows to neighbouring anchors of each cluster."""
 
     anchors: np.ndarray
     anchor_labels: np.ndarray
@@ -66,23 +73,26 @@ class LocalCosts:
 
     @cached_property
     def _nearest(self) -> NearestAnchors:
-        """The anchors by cluster."""
-        return NearestAnchors.of(self.anchors, self.anchor_labels, self.n_clusters)
+        """The averages of neighbouring anchors, by cluster."""
+        return NearestAnchors.of(
+            self.anchors, self.anchor_labels, self.n_clusters, self.n_neighbors
+        )
 
     @cached_property
     def key(self) -> bytes:
         """Identifies these costs among those of other anchors or labels."""
         digest = hashlib.blake2b(self.anchors.tobytes(), digest_size=16)
         digest.update(self.anchor_labels.tobytes())
+        digest.update(int(self.n_neighbors).to_bytes(8))
         return digest.digest()
 
     def write(self, block: Any, out: np.ndarray) -> None:
         """Write the costs of a block."""
         self._nearest.write(block.X, np.empty(out.shape, dtype=np.int32), out)
 
-    def with_typical_distance(self, distance: float) -> "LocalCosts":
-        """The same costs, with the mean squared distance of a row to its nearest anchor."""
-        return replace(self, least_alpha=max(LEAST_ALPHA * distance, 1e-300))
+    def with_typical_cost(self, cost: float) -> "LocalCosts":
+        """The same costs, with the mean cost of a row in its cheapest cluster."""
+        return replace(self, least_alpha=max(LEAST_ALPHA * cost, 1e-300))
 
     def soft_labels(self, rows: MemoryRows, prices: np.ndarray) -> np.ndarray:
         """Projection of ``-(costs - prices) / 2 alpha`` on the simplex, for `MemoryRows`.
@@ -105,19 +115,17 @@ class LocalCosts:
 
     def anchor_weights(self, rows: MemoryRows, prices: np.ndarray) -> Any:
         """Weights of `MemoryRows` on the anchors, as a sparse matrix built block by block."""
-        order = self._nearest.order
-        by_anchor = np.ascontiguousarray(prices[self.anchor_labels[order]].T)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        by_anchor = np.ascontiguousarray(prices[self.anchor_labels].T)
         blocks = []
         for block in rows.blocks():
-            Z, alphas = np.empty((len(block.X), len(order))), np.empty(len(block.X))
+            Z, alphas = np.empty((len(block.X), len(self.anchors))), np.empty(len(block.X))
             self._write_weights(block, by_anchor[block.group_codes], Z, alphas)
-            blocks.append(csr_array(Z[:, place]))
+            blocks.append(csr_array(Z))
         return vstack(blocks, format="csr")
 
     def _write_weights(
         self, block: Any, prices: np.ndarray, Z: np.ndarray, alphas: np.ndarray
     ) -> None:
-        H = self._nearest.points
-        kernels.neighbour_weights(block.X, H, self.n_neighbors, self.least_alpha, prices, Z, alphas)
+        kernels.neighbour_weights(
+            block.X, self.anchors, self.n_neighbors, self.least_alpha, prices, Z, alphas
+        )
