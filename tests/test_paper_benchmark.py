@@ -105,7 +105,7 @@ def test_choices_are_medians_over_seeds_and_the_label_free_rule_ignores_labels(t
             fit = plan.framework("law", "vfc", "ours", per_group=per_group, seed=seed)
             store.results[fit] = done(nmi=nmi, relative_balance=fair, cost=cost)
     chosen = {s: plan.chosen(store, s, "law", "vfc", "ours").per_group for s in plan.SETTINGS}
-    assert chosen == {"grid_labels": 8, "grid_label_free": 0, "defaults": 0}
+    assert chosen == {"grid_labels": 8, "grid_nmi": 8, "grid_label_free": 0, "defaults": 0}
     assert plan.chosen(store, "grid_labels", "bank", "vfc", "ours") is None
 
 

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, Birch, KMeans
 from sklearn.mixture import GaussianMixture
 
-from fairanchor import FDAS, AnchorFairClustering, FairKMeans, FairnessWarning
+from fairanchor import FDAS, AnchorFairClustering, FairKMeans, FairnessWarning, LocalGraph
 from fairanchor.cluster import FairSpectralClustering
 
 BLOB = np.arange(30) % 3
@@ -18,13 +18,17 @@ POINTS = 50.0 * np.array([[0, 0], [0, 1], [1, 0]])[BLOB] + np.random.default_rng
 
 
 def fit(clusterer, n_clusters=3, *, X=POINTS, weights=None, anchors=None, seed=0):
-    """Every row is an anchor; the mass of an anchor is the weight of its row."""
+    """Every row is an anchor; the mass of an anchor is the weight of its row.
+
+    A row's cost is its distance to the nearest anchor, as answers may have nothing to do with places.
+    """
     group = np.resize(GROUP, len(X))
     model = AnchorFairClustering(
         n_clusters,
         clusterer=clusterer,
         anchors=np.arange(len(X)) if anchors is None else anchors,
         n_anchors=len(X),
+        graph=LocalGraph(n_neighbors=1),
         random_state=seed,
     )
     return model.fit(X, sensitive_features=group, sample_weight=weights)
