@@ -20,7 +20,7 @@ POINTS = 50.0 * np.array([[0, 0], [0, 1], [1, 0]])[BLOB] + np.random.default_rng
 def fit(clusterer, n_clusters=3, *, X=POINTS, weights=None, anchors=None, seed=0):
     """Every row is an anchor; the mass of an anchor is the weight of its row.
 
-    A row's cost is its distance to the nearest anchor, as answers may have nothing to do with places.
+    A row's cost is its distance to the nearest anchor: answers may ignore where anchors are.
     """
     group = np.resize(GROUP, len(X))
     model = AnchorFairClustering(

@@ -87,7 +87,9 @@ class NearestAnchors:
             factor[own, -1] += added[own] * scale**2
             slopes[l] = error * np.linalg.norm(factor[own, :-1], axis=1).max()
             offsets[l] = error * np.abs(factor[own, -1]).max()
-        return cls(order, H, added, first, middle, scale, factor.astype(np.float32), slopes, offsets)
+        return cls(
+            order, H, added, first, middle, scale, factor.astype(np.float32), slopes, offsets
+        )
 
     def write(self, X: Any, places: np.ndarray, distances: np.ndarray, part: int = -1) -> None:
         """Write place (in ``order``) and squared distance of the nearest anchor of each part.
