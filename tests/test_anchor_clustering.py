@@ -175,14 +175,12 @@ def test_clusterers_that_accept_weights_get_the_masses(zafar):
 
 
 def local_costs(X, model, n_neighbors=5):
-    """Least mean squared distance of every row to neighbouring anchors of every cluster."""
-    costs = np.full((len(X), model.anchor_labels_.max() + 1), np.inf)
+    """Squared distance of every row to the nearest mean of neighbours in every cluster."""
+    costs = np.empty((len(X), model.anchor_labels_.max() + 1))
     for l in range(costs.shape[1]):
         anchors = model.anchors_[model.anchor_labels_ == l]
-        distances = cdist(X, anchors, "sqeuclidean")
-        for own in np.argsort(cdist(anchors, anchors), axis=1, kind="stable"):
-            means = distances[:, own[:n_neighbors]].mean(axis=1)
-            costs[:, l] = np.minimum(costs[:, l], means)
+        nearest = np.argsort(cdist(anchors, anchors), axis=1, kind="stable")[:, :n_neighbors]
+        costs[:, l] = cdist(X, anchors[nearest].mean(axis=1), "sqeuclidean").min(axis=1)
     return costs
 
 

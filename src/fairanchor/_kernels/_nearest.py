@@ -27,7 +27,7 @@ def write_tile(X, middle, scale, tile, norms):
 
 
 @njit(**LEAN, fastmath=REASSOCIATE)
-def nearest_by_scores(scores, X, norms, H, added, first, slopes, offsets, places, distances):
+def nearest_by_scores(scores, X, norms, H, first, slopes, offsets, places, distances):
     """Write each row's nearest anchor of each part, and the squared distance to it.
 
     The scores say which anchors it can be; among these, exact distances decide.
@@ -41,8 +41,6 @@ def nearest_by_scores(scores, X, norms, H, added, first, slopes, offsets, places
     norms : ndarray of shape (n_columns,)
     H : ndarray of shape (n_anchors, n_features)
         The anchors, those of a part one after the other.
-    added : ndarray of shape (n_anchors,)
-        What the squared distance to each anchor is increased by.
     first : ndarray of shape (n_parts + 1,)
         Part l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
     slopes, offsets : ndarray of shape (n_parts,)
@@ -92,13 +90,13 @@ def nearest_by_scores(scores, X, norms, H, added, first, slopes, offsets, places
                 while scores[nearest, i] != lowest[i]:
                     nearest += 1
                 places[i, l] = nearest
-                distances[i, l] = _squared_distance(X[i], H[nearest]) + added[nearest]
+                distances[i, l] = _squared_distance(X[i], H[nearest])
                 continue
             best = np.inf
             for a in range(first[l], stop):
                 if scores[a, i] > highest:  # false for NaN, after an overflow
                     continue
-                distance = _squared_distance(X[i], H[a]) + added[a]
+                distance = _squared_distance(X[i], H[a])
                 if distance < best:
                     best, nearest = distance, np.int32(a)
             places[i, l] = nearest
@@ -127,42 +125,39 @@ def _squared_distance(x, h):
 
 
 @njit(**LEAN)
-def average_neighbours(H, first, n_neighbors, means, spreads):
-    """Average each anchor with the nearest ones of its part.
+def average_neighbours(H, labels, n_neighbors, means):
+    """Write the mean of each anchor and those of its cluster nearest to it, so many in all.
 
     Parameters
     ----------
     H : ndarray of shape (n_anchors, n_features)
-    first : ndarray of shape (n_parts + 1,)
-        Part l has the anchors ``first[l]`` to ``first[l + 1] - 1``.
+    labels : ndarray of shape (n_anchors,)
     n_neighbors : int
-        Number of anchors in an average, the anchor itself included; a part may have fewer.
+        Number of anchors in a mean; clusters may have fewer.
     means : ndarray of shape (n_anchors, n_features)
         Written.
-    spreads : ndarray of shape (n_anchors,)
-        Written: mean squared distance of these anchors to their mean.
     """
-    for l in range(len(first) - 1):
-        s = min(n_neighbors, first[l + 1] - first[l])
-        nearest, smallest = np.empty(s, np.int64), np.empty(s)
-        for a in range(first[l], first[l + 1]):
-            smallest[:], nearest[:] = np.inf, a
-            for b in range(first[l], first[l + 1]):
-                distance = _squared_distance(H[a], H[b])
-                place = s
-                while place > 0 and smallest[place - 1] > distance:
-                    place -= 1
-                    if place < s - 1:
-                        smallest[place + 1], nearest[place + 1] = smallest[place], nearest[place]
-                if place < s:
-                    smallest[place], nearest[place] = distance, b
-            means[a] = 0.0
-            for b in nearest:
-                for j in range(H.shape[1]):
-                    means[a, j] += H[b, j] / s
-            spreads[a] = 0.0
-            for b in nearest:
-                spreads[a] += _squared_distance(H[b], means[a]) / s
+    most = min(n_neighbors, len(H))
+    nearest, distances = np.empty(most, np.int64), np.empty(most)
+    for a in range(len(H)):
+        n_found = 0
+        for b in range(len(H)):
+            if labels[b] != labels[a]:
+                continue
+            distance = _squared_distance(H[a], H[b])
+            if n_found < most:
+                n_found += 1
+            elif distance >= distances[most - 1]:
+                continue
+            place = n_found - 1
+            while place > 0 and distances[place - 1] > distance:
+                distances[place], nearest[place] = distances[place - 1], nearest[place - 1]
+                place -= 1
+            distances[place], nearest[place] = distance, b
+        means[a] = 0.0
+        for place in range(n_found):
+            for j in range(H.shape[1]):
+                means[a, j] += H[nearest[place], j] / n_found
 
 
 @njit(**LEAN)

@@ -58,7 +58,7 @@ class AnchorFairClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, La
     1. *Anchors*: a few points represent all rows, with a quota for each group.
     2. *Anchor clustering*: any clusterer, fair or not, labels the anchors.
     3. *Anchor graph*: every row is connected to the anchors. In the local graph, the cost of a
-       row in a cluster is its mean squared distance to a few neighbouring anchors of that cluster.
+       row in a cluster is its squared distance to the nearest mean of a few neighbouring anchors.
     4. *Labels*: the cheapest assignment of the rows whose clusters have the composition that was
        asked for.
 

@@ -10,9 +10,8 @@ sparse. For whole targets, a unique optimum and small enough alpha the soft labe
 the problem is the assignment with costs ``min of d_ij over the anchors j of cluster l``.
 
 A single anchor is a noisy estimate of where a cluster ends. Labels are made from the costs
-``D[i, l] = min over the anchors j of cluster l of the mean of d_ih over N(j)``, where N(j) are the
-anchors of the cluster nearest to j, and j itself. Since the mean of the distances to several points
-is the distance to their mean plus their spread, this costs as much as distances to anchors.
+``D[i, l] = min of ||x_i - m_j||^2 over the anchors j of cluster l``, where m_j is the mean of j and
+the anchors of the cluster nearest to it. One neighbour is the nearest anchor, all are the centroid.
 """
 
 import hashlib
@@ -37,15 +36,14 @@ LEAST_ALPHA = 1e-3
 class LocalGraph(BaseEstimator):
     """Connect each row to the anchors around it.
 
-    The cost of a row in a cluster is its mean squared distance to ``n_neighbors`` neighbouring
-    anchors of that cluster: to an anchor and those nearest to it, for the anchor that makes the
-    mean least.
+    The cost of a row in a cluster is its squared distance to the nearest mean of ``n_neighbors``
+    neighbouring anchors of that cluster: an anchor, and those nearest to it.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Number of these anchors; a cluster may have fewer. 1 takes the nearest anchor alone, whose
-        position is noisy: boundaries are less smooth. It is also the number of anchors with a
+        Number of anchors in a mean; a cluster may have fewer. 1 takes the anchors themselves, whose
+        positions are noisy: boundaries are less smooth. It is also the number of anchors with a
         positive weight in `AnchorFairClustering.transform` where the constraint does not bind, and
         sets how sharp the soft labels of ``predict_proba`` are.
     """
@@ -62,7 +60,7 @@ class LocalGraph(BaseEstimator):
 
 @dataclass(frozen=True)
 class LocalCosts:
-    """Least mean squared distance of rows to neighbouring anchors of each cluster."""
+    """Squared distance of rows to the nearest mean of neighbouring anchors of each cluster."""
 
     anchors: np.ndarray
     anchor_labels: np.ndarray
@@ -73,10 +71,10 @@ class LocalCosts:
 
     @cached_property
     def _nearest(self) -> NearestAnchors:
-        """The averages of neighbouring anchors, by cluster."""
-        return NearestAnchors.of(
-            self.anchors, self.anchor_labels, self.n_clusters, self.n_neighbors
-        )
+        """The means of neighbouring anchors, by cluster."""
+        means = np.empty_like(self.anchors)
+        kernels.average_neighbours(self.anchors, self.anchor_labels, self.n_neighbors, means)
+        return NearestAnchors.of(means, self.anchor_labels, self.n_clusters)
 
     @cached_property
     def key(self) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairanchor._kernels._nearest import average_neighbours, nearest_by_scores, write_tile
+from fairanchor._kernels._nearest import nearest_by_scores, write_tile
 
 # Of a table of products, so that it stays in a cache.
 NUMBERS_AT_A_TIME = 2**17
@@ -29,8 +29,6 @@ class NearestAnchors:
         The anchors by part.
     points : ndarray of shape (n_anchors, n_features)
         In this order.
-    added : ndarray of shape (n_anchors,)
-        In this order: what squared distances are increased by.
     first : ndarray of shape (n_parts + 1,)
         First anchor of each part, in this order.
     middle : ndarray of shape (n_features,)
@@ -45,7 +43,6 @@ class NearestAnchors:
 
     order: np.ndarray
     points: np.ndarray
-    added: np.ndarray
     first: np.ndarray
     middle: np.ndarray
     scale: float
@@ -54,21 +51,11 @@ class NearestAnchors:
     offsets: np.ndarray
 
     @classmethod
-    def of(
-        cls, points: np.ndarray, parts: np.ndarray, n_parts: int, n_averaged: int = 1
-    ) -> "NearestAnchors":
-        """Of anchors and the parts that they belong to.
-
-        Each anchor may be averaged with the nearest ones of its part: the squared distance to it
-        is then the mean of those to ``n_averaged`` anchors.
-        """
+    def of(cls, points: np.ndarray, parts: np.ndarray, n_parts: int) -> "NearestAnchors":
+        """Of anchors and the parts that they belong to."""
         order = np.argsort(parts, kind="stable")
         H = np.ascontiguousarray(points[order], dtype=np.float64)
         first = np.searchsorted(parts[order], np.arange(n_parts + 1))
-        added = np.zeros(len(H))
-        if n_averaged > 1:
-            single, H = H, np.empty_like(H)
-            average_neighbours(single, first, n_averaged, H, added)
         middle = H.mean(axis=0)
         largest = np.abs(H - middle).max(initial=0.0)
         scale = float(2.0 ** -np.floor(np.log2(largest))) if largest > 0.0 else 1.0
@@ -84,12 +71,9 @@ class NearestAnchors:
             center = scaled.mean(axis=0)
             h = scaled - center
             factor[own, :-1], factor[own, -1] = -2.0 * h, (h**2).sum(axis=1) + 2.0 * h @ center
-            factor[own, -1] += added[own] * scale**2
             slopes[l] = error * np.linalg.norm(factor[own, :-1], axis=1).max()
             offsets[l] = error * np.abs(factor[own, -1]).max()
-        return cls(
-            order, H, added, first, middle, scale, factor.astype(np.float32), slopes, offsets
-        )
+        return cls(order, H, first, middle, scale, factor.astype(np.float32), slopes, offsets)
 
     def write(self, X: Any, places: np.ndarray, distances: np.ndarray, part: int = -1) -> None:
         """Write place (in ``order``) and squared distance of the nearest anchor of each part.
@@ -105,7 +89,7 @@ class NearestAnchors:
         parts = slice(None) if part < 0 else slice(part, part + 1)
         edges = self.first if part < 0 else self.first[part : part + 2]
         anchors = slice(edges[0], edges[-1])
-        factor, H, added = self.factor[anchors], self.points[anchors], self.added[anchors]
+        factor, H = self.factor[anchors], self.points[anchors]
         n_rows = max(1, min(max(64, NUMBERS_AT_A_TIME // max(len(H), 1)), len(X)))
         tile, norms = np.ones((H.shape[1] + 1, n_rows), dtype=np.float32), np.empty(n_rows)
         scores = np.empty((len(H), n_rows), dtype=np.float32)
@@ -116,7 +100,7 @@ class NearestAnchors:
                 np.matmul(factor, tile, out=scores)
                 own = slice(start, start + len(rows))
                 nearest_by_scores(
-                    scores, rows, norms, H, added, edges - edges[0], self.slopes[parts],
+                    scores, rows, norms, H, edges - edges[0], self.slopes[parts],
                     self.offsets[parts], places[own], distances[own],
                 )  # fmt: skip
         places += edges[0]
