@@ -19,6 +19,7 @@ from fairanchor import (
     AnchorFairClustering,
     FairnessFirstClustering,
     FairSpectralClustering,
+    LocalGraph,
     OneStageFairSpectralClustering,
     ReconstructionGraph,
     VariationalFairClustering,
@@ -175,7 +176,8 @@ VARIANTS = {
             "clusterer": partial(unweighted, fit.method)
         },
         "targets of the anchors": lambda fit, alpha: {"fairness": "anchors"},
-        # Earlier defaults of three clusterers.
+        # Earlier defaults of the graph and of three clusterers.
+        "nearest anchor": lambda fit, alpha: {"graph": LocalGraph(n_neighbors=1)},
         "weight 0.25": lambda fit, alpha: {
             "clusterer": VariationalFairClustering(fairness_weight=0.25)
         },
