@@ -3,7 +3,8 @@
     python benchmarks/clusterer_defaults.py [--rows 10000] [--seeds 3] [--output FILE]
 
 The groups are independent of the clusters, so that exact counts cost nothing and the adjusted Rand
-index shows what the clusterer made of the anchors. What is in the file is not run again.
+index shows what the clusterer made of the anchors. In "overlapping" and "groups apart", groups have
+other features. What is in the file is not run again.
 """
 
 import argparse
@@ -19,10 +20,14 @@ from sklearn.preprocessing import StandardScaler
 from fairanchor import (
     AnchorFairClustering,
     FairletClustering,
+    FairnessFirstClustering,
     FairSpectralClustering,
     OneStageFairSpectralClustering,
+    VariationalFairClustering,
 )
 from shapes import SHAPES, draw_groups
+
+N_GROUPS = 3
 
 
 def stretched(n_rows, seed):
@@ -55,11 +60,24 @@ def skewed(n_rows, seed):
     return np.exp(0.5 * logarithm), cluster
 
 
+def overlapping(n_rows, seed, shift=1.0, n_clusters=5):
+    """Overlapping normal clusters; features also depend on the group."""
+    rng = np.random.default_rng(seed)
+    cluster, group = rng.integers(0, n_clusters, n_rows), draw_groups(n_rows, N_GROUPS, seed)
+    directions = rng.normal(size=(N_GROUPS, 5))
+    directions *= shift / np.linalg.norm(directions, axis=1, keepdims=True)
+    centers = 2.0 * rng.normal(size=(n_clusters, 5)) / np.sqrt(2.0)
+    return centers[cluster] + directions[group] + rng.normal(size=(n_rows, 5)), cluster
+
+
 DATA = SHAPES | {
     "stretched": stretched,
     "heavy tails": heavy_tails,
     "moons in noise": moons_in_noise,
     "skewed": skewed,
+    "overlapping": overlapping,
+    "groups apart": lambda n, seed: overlapping(n, seed, shift=3.0),
+    "50 clusters": lambda n, seed: overlapping(n, seed, n_clusters=50),
 }
 RESULTS = Path(__file__).parent / "results" / "clusterer_defaults.json"
 FMSC = OneStageFairSpectralClustering
@@ -73,6 +91,10 @@ CLUSTERERS = {
     "FMSC, 5 neighbours": FMSC(n_neighbors=5),
     "TFC, k-center": FairletClustering(objective="kcenter"),
     "TFC, k-median": FairletClustering(objective="kmedian"),
+    "VFC": VariationalFairClustering(),
+    "VFC, without fairness": VariationalFairClustering(fairness_weight=0.0),
+    "FFC": FairnessFirstClustering(),
+    "FFC, threshold 0.8": FairnessFirstClustering(balance_threshold=0.8),
 }
 
 
@@ -81,7 +103,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--groups", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -89,7 +110,7 @@ def main():
     for seed in range(options.seeds):
         for name, make in DATA.items():
             X, cluster = make(options.rows, seed)
-            X, groups = StandardScaler().fit_transform(X), draw_groups(len(X), options.groups, seed)
+            X, groups = StandardScaler().fit_transform(X), draw_groups(len(X), N_GROUPS, seed)
             for title, clusterer in CLUSTERERS.items():
                 of_seeds = found.setdefault(name, {}).setdefault(title, [])
                 if len(of_seeds) > seed:

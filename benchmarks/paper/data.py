@@ -61,7 +61,7 @@ class Prepared:
         return replace(self, X=self.X[kept], groups=self.groups[kept], target=self.target[kept])
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def load(name, folder=None, scaling="z", rows=0):
     """The table of that name; a generated one may have fewer rows.
 
