@@ -93,14 +93,14 @@ def test_damaged_tables_are_read_or_refused(name, tmp_path):
     content = fuzzing.example_files(fuzzing.example_table(np.random.default_rng(0)))[name]
     tally = fuzzing.fuzz(fuzzing.read_table, tmp_path, name, content, 100)
     assert tally.violations == []
-    assert tally.endings["refused"] > 20
+    assert tally.endings["error"] > 20
 
 
 @pytest.mark.slow
 def test_forged_models_are_refused_and_run_nothing(tmp_path):
     records = list(trust.try_models(tmp_path, 60))
     assert [record["first_violations"] for record in records] == [[], []]
-    assert records[1]["endings"] == {"refused": records[1]["tried"]}
+    assert records[1]["endings"] == {"error": records[1]["tried"]}
     assert records[1]["tried"] > 100
 
 
@@ -124,7 +124,7 @@ def test_a_killed_run_leaves_the_old_files_or_whole_new_ones(scene_of):
 def test_a_full_disk_leaves_the_old_files_and_says_so_in_one_line(scene_of):
     tally = interruptions.full_disks(scene_of(5_000), 4)
     assert tally.violations == []
-    assert tally.endings["refused in one line"] >= 4
+    assert tally.endings["error in one line"] >= 4
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_a_full_file_system_leaves_the_old_files_and_says_so_in_one_line(tmp_pat
     except tiny_disk.CannotMountError as reason:
         pytest.skip(str(reason))
     assert tally.violations == []
-    assert tally.endings["refused in one line"] >= 2
+    assert tally.endings["error in one line"] >= 2
 
 
 @pytest.mark.slow

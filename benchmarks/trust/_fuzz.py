@@ -184,7 +184,7 @@ def ending_of(read, path):
             warnings.simplefilter("ignore")
             read(path)
     except allowed_errors(read) as error:
-        return "refused" if is_clear(error, path) else f"unclear: {error!r}"
+        return "error" if is_clear(error, path) else f"unclear: {error!r}"
     except BaseException as error:
         return repr(error)
     return "read"
@@ -222,7 +222,7 @@ def read_all(read, folder, name, contents, tally):
             endings.append(f"exit code {ended.code}: {ended.said[-200:]}")
             contents = batch[len(endings) :] + contents
         for content, ending in zip(batch, endings, strict=False):
-            if ending == "read" or ending.startswith("refused"):
+            if ending == "read" or ending.startswith("error"):
                 tally.count(ending)
                 continue
             tally.count("violation")

@@ -240,7 +240,7 @@ SETTINGS = (
 
 
 def check_fit(name, case, **parameters):
-    """Fit an estimator to a case; raises `Violation`, returns "valid" or "refused"."""
+    """Fit an estimator to a case; raises `Violation`, returns "valid" or "error"."""
     import inspect
 
     model_class = getattr(fairanchor, name)
@@ -256,7 +256,7 @@ def check_fit(name, case, **parameters):
             check_error(error)
             if case.refusal is None and not documented_limit(name, error):
                 raise Violation(f"a good table was refused: {error}") from error
-            return "refused"
+            return "error"
     check_warnings(caught)
     if case.refusal is not None and not may_be_accepted(case, weights):
         raise Violation(f"a table with {case.refusal} was accepted")

@@ -20,7 +20,7 @@ from fairanchor.datasets import make_fair_blobs
 OLD = b"what was there before\n"
 OUTPUTS = ("labels.csv", "model.npz")
 CHUNK_ROWS = 400
-ENDINGS = {0: "finished", 1: "refused in one line"}
+ENDINGS = {0: "finished", 1: "error in one line"}
 MEGABYTE = 2**20
 # Bytes of the messages of a run, which go to a file as well.
 MESSAGES = 2_000
