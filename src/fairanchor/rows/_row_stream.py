@@ -25,7 +25,7 @@ class RowStream(RowFiles):
     open_stream : callable
         Returns the stream, or an iterator over record batches.
     checksums : dict
-        Of the chunks of the first pass, by first row and number of rows.
+        Of the features of each chunk in the first pass, by first row and number of rows.
     """
 
     open_stream: Callable[[], Any] = tuple
@@ -44,7 +44,7 @@ class RowStream(RowFiles):
     def read_in_turn(
         self, start: int, stop: int, n_rows: int, missing: str = "own_group"
     ) -> Iterator[RawRows]:
-        """As for files; raises an error if a pass has other rows than the first one."""
+        """As for files; raises an error if a pass has other features than the first one."""
         for raw in super().read_in_turn(start, stop, n_rows, missing):
             checksum = crc32(np.ascontiguousarray(raw.X).data)
             if self.checksums.setdefault((start, len(raw.X)), checksum) != checksum:
